@@ -1,0 +1,2 @@
+//! The `warmcell` command.
+fn main() {}
