@@ -1,5 +1,6 @@
 //! Warmcell keeps a Python kernel alive between an agent's calls.
-#![doc = ""]
-pub mod tools;
-pub mod output;
+
 pub mod environment;
+pub mod output;
+pub mod provisioner;
+pub mod tools;

@@ -1,0 +1,1 @@
+//! Interpreter and environment of a kernel.
