@@ -1,13 +1,79 @@
 //! What can go wrong while a kernel or a job is started.
 
+use std::path::PathBuf;
+
+use crate::process::ProcessError;
+use crate::python_source::StageError;
+
 /// Why no kernel or job could be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProvisionError {
+    /// No candidate is a Python that runs and is new enough.
+    #[error("{}", describe_rejected(rejected))]
+    NoInterpreter {
+        /// Each candidate with the reason it was passed over.
+        rejected: Vec<Rejected>,
+    },
+    /// The working directory is not there.
+    #[error(
+        "cannot start a kernel in {}: {reason}; give a directory that exists (--cwd)",
+        cwd.display()
+    )]
+    WorkingDirectory {
+        /// What was asked for.
+        cwd: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
     /// The process that forks kernels is gone.
-    #[error("the forkserver is gone ({reason}); the next cell starts a new one")]
+    #[error("its forkserver {reason}")]
     ForkserverGone {
         /// How it ended.
         reason: String,
     },
+    /// The system refused another process.
+    #[error(
+        "cannot fork a process (error {errno} of the system); the process limit (ulimit -u) or \
+         memory is used up"
+    )]
+    Fork {
+        /// `errno` of the attempt.
+        errno: i32,
+    },
+    /// A forkserver took too long.
+    #[error("no kernel was forked within {waited_ms} ms; the machine may be overloaded, try again")]
+    TooSlow {
+        /// How long was waited.
+        waited_ms: u128,
+    },
+    /// The Python half could not be unpacked.
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    /// Processes or descriptors could not be made.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+}
+
+/// A Python that would not do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejected {
+    /// The program.
+    pub path: PathBuf,
+    /// What named it.
+    pub source: &'static str,
+    /// Why it would not do.
+    pub reason: String,
+}
+
+fn describe_rejected(rejected: &[Rejected]) -> String {
+    const ADVICE: &str = "install Python 3.8 or newer, or name one with --python PATH";
+    if rejected.is_empty() {
+        return format!("no Python found: there is no python3 on PATH; {ADVICE}");
+    }
+    let list: Vec<String> = rejected
+        .iter()
+        .map(|one| format!("{} (from {}): {}", one.path.display(), one.source, one.reason))
+        .collect();
+    format!("no usable Python: {}; {ADVICE}", list.join("; "))
 }

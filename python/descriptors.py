@@ -1,0 +1,98 @@
+"""Keeps descriptors 0 to 2 what they are, whatever a cell does with them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import sys
+
+from . import streams
+
+LOWEST = 64
+
+
+def high(fd: int) -> int:
+    """Moves a descriptor up, out of the way of code that closes or overwrites low numbers."""
+    soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft > 65_536:
+        soft = 65_536
+    lowest = max(LOWEST, soft - 32)
+    try:
+        moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
+    except OSError:
+        moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    return moved
+
+
+def move_high(fd: int) -> int:
+    """Like high(), and the old number is free."""
+    moved = high(fd)
+    os.close(fd)
+    return moved
+
+
+class Guard:
+    """Duplicates of stdin, stdout and stderr, and the check whether 0 to 2 are still the same."""
+
+    def __init__(self) -> None:
+        self._kept = [(fd, high(fd), _identity(fd)) for fd in (0, 1, 2)]
+
+    def stderr_fd(self) -> int:
+        """A stderr that no cell closes, for the report of a crash."""
+        return self._kept[2][1]
+
+    def make_blocking(self) -> None:
+        """A child can have made the pipes non-blocking for everyone."""
+        for fd in (1, 2):
+            try:
+                flags = fcntl.fcntl(fd, fcntl.F_GETFL)
+                if flags & os.O_NONBLOCK:
+                    fcntl.fcntl(fd, fcntl.F_SETFL, flags & ~os.O_NONBLOCK)
+            except OSError:
+                pass
+
+    def restore(self) -> list[str]:
+        """Puts 0 to 2 right; a sentence for each that was not."""
+        warnings = []
+        for fd, kept, identity in self._kept:
+            if _identity(fd) == identity:
+                continue
+            name = ("stdin", "stdout", "stderr")[fd]
+            try:
+                os.dup2(kept, fd)
+            except OSError:
+                warnings.append(f"the cell closed or moved descriptor {fd} ({name}) for good")
+                continue
+            warnings.append(f"the cell closed or moved descriptor {fd} ({name}); it was put right")
+        for name in ("stdin", "stdout", "stderr"):
+            stream = getattr(sys, name, None)
+            try:
+                closed = stream is None or stream.closed
+            except Exception:  # noqa: BLE001 - a cell may put anything in its place
+                closed = False
+            if closed:
+                streams.renew(name)
+                if name != "stdin":
+                    # exit() and quit() close stdin as a matter of course.
+                    warnings.append(f"the cell closed sys.{name}; it was opened anew")
+        return warnings
+
+
+def _identity(fd: int) -> tuple[int, int] | None:
+    try:
+        stat = os.fstat(fd)
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
+
+
+def close_all_but(kept: set[int]) -> None:
+    """Closes every descriptor that is not named; by listing, since the limit can be 2^30."""
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        if fd not in kept:
+            try:
+                os.close(fd)
+            except OSError:
+                pass

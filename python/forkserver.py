@@ -1,0 +1,257 @@
+"""The forkserver: forks kernels and jobs, and is the one that ends what they leave behind.
+
+One single-threaded process per interpreter. It talks to its manager over a SOCK_SEQPACKET socket
+(descriptor 0 at start), one JSON object a message, descriptors attached. Its children's orphans
+fall to it; every child that it has not forked itself is killed at once. When the manager is gone,
+whatever the reason, the socket ends: then it kills everything, removes the manager's socket folder
+and exits.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import select
+import signal
+import sys
+from _socket import AF_UNIX, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socket
+from array import array
+
+from . import job, kernel, platform_calls
+from .descriptors import high
+from .link import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PROTOCOL = 1
+_MAX_MESSAGE_BYTES = 65_536
+# Imported while nothing else is to be done: what a cell is likely to need and takes long to load.
+_LATER = ("threading", "linecache", "traceback", "json", "ast", "socket", "subprocess")
+_HELD = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
+
+
+class Child:
+    """A kernel or a job that was forked here."""
+
+    def __init__(self, kernel_pid: int) -> None:
+        self.kernel_pid = kernel_pid
+        self.acknowledged = False
+        self.reported = False
+
+
+class Forkserver:
+    """The poll loop over the control socket and the SIGCHLD descriptor."""
+
+    def __init__(self, control: socket, bare: set[str], folder: str) -> None:
+        self._control = control
+        self._bare = bare
+        self._folder = folder
+        self._pid = os.getpid()
+        self._children: dict[int, Child] = {}
+        self._ending: set[int] = set()
+        self._manager_gone = False
+        self._tools: Any = sys.modules["hermes_tools"]
+        self._later = list(_LATER)
+        self._wake, self._woken = os.pipe()
+        for fd in (self._wake, self._woken):
+            os.set_blocking(fd, False)
+        signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+
+    def serve(self) -> None:
+        """Runs until the manager is gone and nothing is left."""
+        self._send(
+            {
+                "op": "hello",
+                "protocol": PROTOCOL,
+                "pid": self._pid,
+                "version": sys.version.split()[0],
+                "executable": sys.executable,
+                "prefix": sys.prefix,
+                "supervises": platform_calls.available(),
+            }
+        )
+        poll = select.poll()
+        poll.register(self._control.fileno(), select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
+        while not (self._manager_gone and not self._all_children()):
+            ready = dict(poll.poll(0 if self._later and self._children else None))
+            if self._wake in ready:
+                self._drain_wake()
+            if ready.get(self._control.fileno()):
+                self._receive()
+                if self._manager_gone:
+                    poll.unregister(self._control.fileno())
+            if ready:
+                self._look_at_children()
+            elif self._later:
+                self._preload(self._later.pop(0))
+        self._remove_folder()
+
+    def _preload(self, name: str) -> None:
+        try:
+            __import__(name)
+        except Exception:  # noqa: BLE001 - a cell that needs it will be told
+            pass
+        if not self._later:
+            settle()
+
+    def _drain_wake(self) -> None:
+        try:
+            while os.read(self._wake, 4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    # Messages.
+
+    def _send(self, message: dict[str, Any]) -> None:
+        try:
+            self._control.send(dumps(message))
+        except OSError:
+            self._manager_gone = True
+
+    def _receive(self) -> None:
+        try:
+            data, ancillary, _flags, _address = self._control.recvmsg(_MAX_MESSAGE_BYTES, 256)
+        except OSError:
+            data, ancillary = b"", []
+        fds = array("i")
+        for level, kind, payload in ancillary:
+            if level == SOL_SOCKET and kind == SCM_RIGHTS:
+                fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
+        if not data:
+            self._manager_gone = True
+            for pid in list(self._children):
+                self._kill(pid)
+            return
+        try:
+            self._handle(loads(data), list(fds))
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _handle(self, message: dict[str, Any], fds: list[int]) -> None:
+        operation = message["op"]
+        if operation in ("fork", "job"):
+            self._fork(message, fds)
+        elif operation == "ack":
+            child = self._children.get(message["pid"])
+            if child is not None:
+                child.acknowledged = True
+        elif operation == "kill":
+            pid = message["pid"]
+            self._ending.add(pid)
+            self._kill(pid)
+        elif operation == "ping":
+            self._send({"op": "pong"})
+
+    def _fork(self, message: dict[str, Any], fds: list[int]) -> None:
+        if "env_fd" in message:
+            with os.fdopen(os.dup(fds.pop()), "rb") as file:
+                message["env"] = loads(file.read())
+        is_job = message["op"] == "job"
+        preloaded = {name.partition(".")[0] for name in set(sys.modules) - self._bare}
+        preloaded -= {"_warmcell", "hermes_tools", "__main__"}
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+        try:
+            pid = os.fork()
+        except OSError as error:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            self._send({"op": "failed", "id": message["id"], "errno": error.errno})
+            return
+        if pid == 0:
+            if is_job:
+                job.become(message, fds, self._pid)
+            kernel.become(message, fds, self._pid, preloaded, self._tools)
+        self._children[pid] = Child(message.get("kernel", pid))
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        self._send({"op": "forked", "id": message["id"], "pid": pid})
+
+    # Children, known and unknown.
+
+    def _kill(self, pid: int) -> None:
+        """Ends a child of ours; not yet reaped, so the number is still its own."""
+        if pid in self._children:
+            os.kill(pid, signal.SIGKILL)
+
+    def _look_at_children(self) -> None:
+        for pid, child in list(self._children.items()):
+            self._look_at(pid, child)
+        unknown = self._all_children() - set(self._children)
+        for pid in unknown:
+            # The orphan of a kernel or job that has ended. Its own children come next.
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
+            except (ProcessLookupError, ChildProcessError):
+                pass
+        if self._ending and not (unknown and self._all_children() - set(self._children)):
+            for pid in [pid for pid in self._ending if pid not in self._children]:
+                self._ending.discard(pid)
+                self._send({"op": "clear", "pid": pid, "survivors": 0})
+
+    def _look_at(self, pid: int, child: Child) -> None:
+        if child.reported and not child.acknowledged:
+            return
+        try:
+            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            del self._children[pid]
+            return
+        if ended is None:
+            return
+        if not child.reported:
+            child.reported = True
+            kind = "code" if ended.si_code == os.CLD_EXITED else "signal"
+            self._send({"op": "exit", "pid": pid, kind: ended.si_status})
+            for other, job_child in self._children.items():
+                if job_child.kernel_pid == pid and other != pid:
+                    self._kill(other)
+        if child.acknowledged or self._manager_gone:
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
+            del self._children[pid]
+
+    def _all_children(self) -> set[int]:
+        try:
+            with open(f"/proc/self/task/{self._pid}/children", "rb") as file:
+                return {int(pid) for pid in file.read().split()}
+        except OSError:
+            return set(self._children)
+
+    def _remove_folder(self) -> None:
+        if not self._folder:
+            return
+        try:
+            for name in os.listdir(self._folder):
+                os.unlink(os.path.join(self._folder, name))
+            os.rmdir(self._folder)
+        except OSError:
+            pass
+
+
+def settle() -> None:
+    """Puts what is loaded out of the collector's sight, so that kernels share its memory."""
+    gc.collect()
+    gc.freeze()
+
+
+def main(bare: set[str], folder: str) -> None:
+    """Takes over the process that the manager has started."""
+    os.setsid()
+    platform_calls.adopt_orphans()
+    platform_calls.hide_memory(True)
+    platform_calls.name_process(b"warmcell-forks")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    control = socket(AF_UNIX, SOCK_SEQPACKET, 0, high(0))
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 0)
+    os.close(null)
+    settle()
+    Forkserver(control, bare, folder).serve()
+    os._exit(0)

@@ -1,0 +1,60 @@
+"""Runs a function when a module is first imported, without importing it earlier."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_hooks: dict[str, Callable[[Any], None]] = {}
+
+
+def when_imported(name: str, hook: Callable[[Any], None]) -> None:
+    """Calls the hook with the module, now if it is loaded, else right after it was."""
+    module = sys.modules.get(name)
+    if module is not None:
+        hook(module)
+        return
+    if not _hooks:
+        sys.meta_path.insert(0, _Finder())
+    _hooks[name] = hook
+
+
+class _Finder:
+    """Finds nothing itself: wraps the loader of the modules that are waited for."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in _hooks:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader)
+                return spec
+        return None
+
+
+class _Loader:
+    """Steps aside before the module runs, so that the module sees its real loader."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: Any) -> Any:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        hook = _hooks.pop(module.__name__, None)
+        if hook is not None:
+            hook(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)

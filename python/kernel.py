@@ -1,0 +1,203 @@
+"""A kernel: the forked process that runs the cells of one session, on its one thread."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import resource
+import signal
+import sys
+import time
+
+from . import carry, children, hooks, platform_calls, streams
+from .cell import Runner
+from .descriptors import Guard, close_all_but, move_high
+from .interrupt import Interrupts
+from .link import Link, LinkLost, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any, NoReturn
+
+NO_INPUT = (
+    "{name}() cannot be answered: nobody is at the keyboard of this cell. "
+    "Put the value into the code, or read it from a file or an environment variable"
+)
+
+
+def become(
+    request: dict[str, Any], fds: list[int], parent: int, preloaded: set[str], tools: ModuleType
+) -> NoReturn:
+    """Turns the freshly forked child into the kernel that was asked for, and runs it."""
+    code = 70
+    try:
+        kernel = _set_up(request, fds, parent, preloaded, tools)
+        code = kernel.serve()
+    except BaseException:  # noqa: BLE001 - nothing may unwind into the forkserver
+        sys.excepthook(*sys.exc_info())
+        streams.flush()
+    finally:
+        os._exit(code)
+
+
+def detach(request: dict[str, Any], keep: dict[int, int], fds: list[int], parent: int) -> list[int]:
+    """What every forked process does first: session, descriptors, signals, environment.
+
+    ``keep`` maps 0, 1 and 2 to what they become; the other descriptors that are kept are moved up
+    and returned.
+    """
+    os.setsid()
+    platform_calls.die_with_parent()
+    if os.getppid() != parent:
+        os._exit(70)
+    platform_calls.adopt_orphans()
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    moved = [move_high(fd) for fd in fds]
+    null = os.open("/dev/null", os.O_RDWR)
+    for target in (0, 1, 2):
+        os.dup2(keep.get(target, null), target)
+    close_all_but({0, 1, 2, *moved})
+    os.environ.clear()
+    os.environ.update(request["env"])
+    time.tzset()
+    os.umask(request["umask"])
+    for name, limits in request["rlimits"].items():
+        try:
+            resource.setrlimit(getattr(resource, "RLIMIT_" + name), tuple(limits))
+        except (OSError, ValueError):
+            pass
+    try:
+        os.chdir(request["cwd"])
+    except OSError as error:
+        os.write(2, f"cannot enter the working directory: {error}\n".encode())
+        os._exit(71)
+    return moved
+
+
+def _set_up(
+    request: dict[str, Any], fds: list[int], parent: int, preloaded: set[str], tools: ModuleType
+) -> Kernel:
+    link_fd, stdout, stderr, page = fds
+    link_fd, page = detach(request, {1: stdout, 2: stderr}, [link_fd, page], parent)
+    # The forkserver hides its memory; what a cell starts must be able to look at itself.
+    platform_calls.hide_memory(False)
+    platform_calls.name_process(b"warmcell-kernel")
+    platform_calls.line_buffer_c_stdout()
+    streams.install()
+    link = Link(link_fd)
+    interrupts = Interrupts(page, link)
+    guard = Guard()
+    main = _fresh_main(tools)
+    faulthandler.enable(file=guard.stderr_fd())
+    runner = Runner(main, link, interrupts, guard, tools)
+    kernel = Kernel(link, runner, preloaded)
+    sys.argv = request["argv"]
+    sys.path.insert(0, "")
+    _no_input()
+    carry.install(tools)
+    hooks.when_imported("linecache", lambda module: module.cache.update(runner.sources))
+
+    def in_child() -> None:
+        link.close()
+        interrupts.forget()
+        streams.forget_pending()
+        children.started.clear()
+
+    children.install(in_child)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interrupts.begin(0)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    return kernel
+
+
+def _fresh_main(tools: ModuleType) -> ModuleType:
+    main = type(sys)("__main__")
+    main.__dict__["__builtins__"] = sys.modules["builtins"]
+    main.__dict__["__annotations__"] = {}
+    for name in tools.__all__:
+        setattr(main, name, getattr(tools, name))
+    sys.modules["__main__"] = main
+    return main
+
+
+def _no_input() -> None:
+    import builtins
+
+    def input(prompt: object = "", /) -> str:
+        del prompt
+        raise EOFError(NO_INPUT.format(name="input"))
+
+    def getpass_loaded(module: Any) -> None:
+        def getpass(prompt: str = "", stream: Any = None, **more: Any) -> str:
+            del prompt, stream, more
+            raise EOFError(NO_INPUT.format(name="getpass"))
+
+        module.getpass = getpass
+
+    builtins.input = input
+    hooks.when_imported("getpass", getpass_loaded)
+
+
+class Kernel:
+    """Reads requests and answers them, one at a time."""
+
+    def __init__(self, link: Link, runner: Runner, preloaded: set[str]) -> None:
+        self._link = link
+        self._runner = runner
+        self._preloaded = preloaded
+        self._directory: str | None = None
+
+    def serve(self) -> int:
+        """Runs until the manager ends it; the exit code."""
+        while True:
+            try:
+                channel, header, data = self._link.receive()
+                msg_type = loads(header)["msg_type"]
+                if channel == "shell" and msg_type == "execute_request":
+                    self._unshadow()
+                    self._runner.run(header, loads(data))
+                elif channel == "control" and msg_type == "shutdown_request":
+                    return self._shut_down(header)
+            except LinkLost:
+                return 72
+            except KeyboardInterrupt:
+                # A signal in the instant after a cell has ended: there is nothing to interrupt.
+                continue
+
+    def _shut_down(self, header: bytes) -> int:
+        """An orderly end: threads, atexit functions, temporary folders, output."""
+        import atexit
+
+        threading = sys.modules.get("threading")
+        if threading is not None:
+            threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        streams.flush()
+        platform_calls.flush_c_streams()
+        self._link.send("control", "shutdown_reply", header, {"status": "ok", "restart": False})
+        return 0
+
+    def _unshadow(self) -> None:
+        """Lets the cell import its own json.py although ours is loaded, as plain Python would.
+
+        Only modules that a bare interpreter would not have loaded are dropped; our code keeps its
+        own references to them.
+        """
+        try:
+            directory = os.getcwd()
+        except OSError:
+            return
+        if directory == self._directory:
+            return
+        self._directory = directory
+        for name in self._preloaded:
+            if os.path.exists(f"{directory}/{name}.py") or os.path.exists(
+                f"{directory}/{name}/__init__.py"
+            ):
+                for loaded in list(sys.modules):
+                    if loaded == name or loaded.startswith(name + "."):
+                        del sys.modules[loaded]

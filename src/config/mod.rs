@@ -1,0 +1,8 @@
+//! Settings: what a manager is told before it starts, with their defaults.
+//!
+//! Only front ends read files, home and the process environment; everything below is handed these
+//! structs.
+
+mod settings;
+
+pub use settings::{Caller, LimitError, Limits, Settings};

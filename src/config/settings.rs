@@ -1,0 +1,140 @@
+//! The settings of a manager and the circumstances of its caller.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The shortest time limit of a cell.
+const MIN_TIMEOUT: Duration = Duration::from_millis(1);
+/// The longest time limit of a cell: a day.
+const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
+
+/// The limits of one cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Time from its start to its end, tool calls included; 1 ms to 86,400 s; default 300 s.
+    pub timeout: Duration,
+    /// Dispatched tool calls; default 50.
+    pub max_tool_calls: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(300), max_tool_calls: 50 }
+    }
+}
+
+/// A limit that is out of range.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("a time limit must be from 0.001 to 86400 seconds, got {got}")]
+pub struct LimitError {
+    /// What was asked for, as it was written.
+    pub got: String,
+}
+
+impl Limits {
+    /// Reads a time limit in seconds.
+    ///
+    /// # Errors
+    ///
+    /// If it is no number, or out of range.
+    pub fn parse_timeout(text: &str) -> Result<Duration, LimitError> {
+        let error = || LimitError { got: text.to_owned() };
+        let seconds: f64 = text.trim().parse().map_err(|_not_a_number| error())?;
+        let timeout = Duration::try_from_secs_f64(seconds).map_err(|_out_of_range| error())?;
+        Self::check_timeout(timeout).map(|()| timeout).map_err(|_out_of_range| error())
+    }
+
+    /// Whether a time limit is in range.
+    ///
+    /// # Errors
+    ///
+    /// If it is not.
+    pub fn check_timeout(timeout: Duration) -> Result<(), LimitError> {
+        if (MIN_TIMEOUT..=MAX_TIMEOUT).contains(&timeout) {
+            Ok(())
+        } else {
+            Err(LimitError { got: timeout.as_secs_f64().to_string() })
+        }
+    }
+}
+
+/// What a manager is told before it starts.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The home of settings, caches and logs (`HERMES_HOME`, default `~/.hermes`).
+    pub home: PathBuf,
+    /// `XDG_RUNTIME_DIR`, for sockets.
+    pub runtime_dir: Option<PathBuf>,
+    /// `TMPDIR`, for sockets where there is no runtime folder.
+    pub temp_dir: Option<PathBuf>,
+    /// The limits of a cell that names none.
+    pub limits: Limits,
+    /// The window of stdout in a result, in bytes; default 50,000.
+    pub max_stdout_bytes: usize,
+    /// The window of stderr in a result, in bytes; default 10,000.
+    pub max_stderr_bytes: usize,
+    /// The time limit of one `terminal` call; default 180 s.
+    pub terminal_timeout: Duration,
+    /// How long an orderly end may take; default 1 s.
+    pub end_grace: Duration,
+    /// Whether this process adopts orphans and ends them. Only for programs all of whose children
+    /// are started by Warmcell; default false.
+    pub adopt_orphans: bool,
+}
+
+impl Settings {
+    /// The defaults, with a home.
+    pub fn new(home: impl Into<PathBuf>) -> Self {
+        Self {
+            home: home.into(),
+            runtime_dir: None,
+            temp_dir: None,
+            limits: Limits::default(),
+            max_stdout_bytes: 50_000,
+            max_stderr_bytes: 10_000,
+            terminal_timeout: Duration::from_secs(180),
+            end_grace: Duration::from_secs(1),
+            adopt_orphans: false,
+        }
+    }
+}
+
+/// Who asks for a kernel: what a new kernel takes over from the caller, never from the manager.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The whole environment; it is scrubbed before a kernel sees it.
+    pub environment: Vec<(String, String)>,
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// The file mode creation mask.
+    pub umask: u32,
+    /// An interpreter that was asked for by name: no other is tried.
+    pub python: Option<PathBuf>,
+    /// Variables that pass as they are, because the caller named them.
+    pub pass: Vec<(String, String)>,
+}
+
+impl Caller {
+    /// A variable of the caller's environment.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Limits;
+
+    #[test]
+    fn a_timeout_is_read_within_its_range() {
+        assert_eq!(Limits::parse_timeout("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(Limits::parse_timeout("0.001"), Ok(Duration::from_millis(1)));
+        assert_eq!(Limits::parse_timeout("86400"), Ok(Duration::from_secs(86_400)));
+        for text in ["0", "0.0001", "-1", "86400.1", "1e9", "nan", "inf", "abc", ""] {
+            let error = Limits::parse_timeout(text).unwrap_err();
+            assert_eq!(error.got, text);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Names that nobody can guess and nobody else has.
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// So many random bytes, as lower-case hex digits.
+pub fn random_hex(bytes: usize) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut random = vec![0_u8; bytes];
+    let mut filled = 0;
+    while let Some(rest) = random.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        // The system's generator fails only before it is seeded, which this waits for.
+        filled += getrandom(rest, GetRandomFlags::empty()).unwrap_or(0);
+    }
+    random
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .filter_map(|digit| DIGITS.get(usize::from(digit)))
+        .map(|digit| char::from(*digit))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::random_hex;
+
+    #[test]
+    fn has_the_length_and_differs() {
+        let (first, second) = (random_hex(16), random_hex(16));
+        assert_eq!(first.len(), 32);
+        assert!(first.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert_ne!(first, second);
+    }
+}

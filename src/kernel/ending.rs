@@ -1,0 +1,77 @@
+//! How a cell, and a kernel, can end.
+
+use crate::jupyter::ExecuteReply;
+use crate::provisioner::KernelExit;
+
+/// How a cell ended.
+#[derive(Debug)]
+pub struct CellEnd {
+    /// What happened.
+    pub ending: Ending,
+    /// Messages that made no sense and were dropped.
+    pub dropped_messages: u64,
+}
+
+/// What happened to a cell.
+#[derive(Debug)]
+pub enum Ending {
+    /// It ran to its end, an exception included; the kernel lives.
+    Replied(Box<ExecuteReply>),
+    /// The kernel was gone before the cell could be handed to it: it did not run.
+    NotStarted(Death),
+    /// The kernel ended while the cell ran.
+    Died(Death),
+    /// The kernel was killed on request while the cell ran.
+    Killed,
+}
+
+/// How a kernel ended by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Death {
+    /// The process ended.
+    Exited(KernelExit),
+    /// It broke the protocol of the link, and was killed.
+    BrokeProtocol(String),
+    /// It closed its link, and was killed.
+    ClosedLink,
+    /// It was ended on request.
+    Ended,
+}
+
+impl std::fmt::Display for Death {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exited(KernelExit::Code(code)) => write!(f, "exited with code {code}"),
+            Self::Exited(KernelExit::Signal(signal)) => match signal_name(*signal) {
+                Some(name) => write!(f, "was killed by signal {signal} ({name})"),
+                None => write!(f, "was killed by signal {signal}"),
+            },
+            Self::Exited(KernelExit::ForkserverGone { reason }) => {
+                write!(f, "ended because its forkserver {reason}")
+            }
+            Self::Exited(KernelExit::Unknown) => f.write_str("is gone"),
+            Self::BrokeProtocol(what) => write!(f, "broke the protocol: {what}"),
+            Self::ClosedLink => f.write_str("closed its link to the manager"),
+            Self::Ended => f.write_str("was ended"),
+        }
+    }
+}
+
+/// The name of a signal that ends programs.
+fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        31 => "SIGSYS",
+        _ => return None,
+    })
+}

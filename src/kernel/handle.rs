@@ -1,0 +1,199 @@
+//! How the rest of the house talks to a kernel.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::actor::Actor;
+use super::{Background, CellEnd, Death, Ending, Escalation, FrameBudget, SharedSink};
+use crate::environment::Interpreter;
+use crate::jupyter::{Channel, ExecuteRequest, FrameError, Limits, RawMessage, encode, header};
+use crate::process::ProcessError;
+use crate::provisioner::{JobRunner, KernelProcess, ProvisionedKernel};
+
+/// Commands that may wait for the actor. Cells come one at a time; the rest are interrupts and the
+/// end.
+const QUEUED_COMMANDS: usize = 16;
+
+/// A cell on its way to a kernel.
+#[derive(Debug)]
+pub struct CellRequest<'a> {
+    /// The Python source.
+    pub code: &'a str,
+    /// The number of the cell, rising per session over all its kernels.
+    pub cell: u64,
+    /// The id of the request message.
+    pub msg_id: &'a str,
+    /// The id of the session, for the message header.
+    pub session: &'a str,
+    /// Now, as in a message header.
+    pub date: &'a str,
+    /// Takes the output.
+    pub sink: SharedSink,
+}
+
+#[derive(Debug)]
+pub(super) enum Command {
+    Execute {
+        frame: Vec<u8>,
+        header: Bytes,
+        cell: u64,
+        sink: SharedSink,
+        done: oneshot::Sender<CellEnd>,
+    },
+    Interrupt {
+        cell: u64,
+        plan: Escalation,
+    },
+    Shutdown {
+        frame: Vec<u8>,
+        grace: Duration,
+        sink: Option<SharedSink>,
+    },
+}
+
+/// A handle to a kernel. When the last one is dropped the kernel is killed.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    commands: mpsc::Sender<Command>,
+    kill: CancellationToken,
+    death: watch::Receiver<Option<Death>>,
+    cleared: watch::Receiver<Option<usize>>,
+    background: Arc<Mutex<Background>>,
+    process: Arc<dyn KernelProcess>,
+    jobs: Arc<dyn JobRunner>,
+    interpreter: Interpreter,
+}
+
+impl Kernel {
+    /// Puts an actor in front of a kernel that was started.
+    ///
+    /// # Errors
+    ///
+    /// If the link cannot be watched.
+    pub fn new(started: ProvisionedKernel, budget: Arc<FrameBudget>) -> Result<Self, ProcessError> {
+        let (commands, queue) = mpsc::channel(QUEUED_COMMANDS);
+        let (death_report, death) = watch::channel(None);
+        let (cleared_report, cleared) = watch::channel(None);
+        let kill = CancellationToken::new();
+        let background = Arc::<Mutex<Background>>::default();
+        let kernel = Self {
+            commands,
+            kill: kill.clone(),
+            death,
+            cleared,
+            background: Arc::clone(&background),
+            process: Arc::clone(&started.process),
+            jobs: started.jobs.clone(),
+            interpreter: started.interpreter.clone(),
+        };
+        let actor =
+            Actor::new(started, budget, queue, kill, background, death_report, cleared_report)
+                .map_err(|source| ProcessError::Descriptor { what: "a link", source })?;
+        tokio::spawn(actor.run());
+        Ok(kernel)
+    }
+
+    /// Hands a cell over and waits for its end. One at a time.
+    ///
+    /// # Errors
+    ///
+    /// If the code does not fit into a frame.
+    ///
+    /// # Cancel safety
+    ///
+    /// If dropped, the cell goes on; the kernel must then be killed.
+    pub async fn execute(&self, request: CellRequest<'_>) -> Result<CellEnd, FrameError> {
+        let content = ExecuteRequest::new(request.code, request.cell).to_bytes();
+        let header = header(request.msg_id, "execute_request", request.session, request.date);
+        let message = RawMessage::new(Channel::Shell, header.clone(), content);
+        let frame = encode(&message, &Limits::to_kernel())?;
+        let (done, ended) = oneshot::channel();
+        let command = Command::Execute {
+            frame,
+            header,
+            cell: request.cell,
+            sink: request.sink,
+            done,
+        };
+        let end = match self.commands.send(command).await {
+            Ok(()) => ended.await.ok(),
+            Err(_) => None,
+        };
+        Ok(end.unwrap_or_else(|| CellEnd {
+            ending: Ending::NotStarted(self.death().unwrap_or(Death::Ended)),
+            dropped_messages: 0,
+        }))
+    }
+
+    /// Interrupts a cell and leaves the kernel alive for a grace; then it is killed. A cell that is
+    /// not running is not hit.
+    pub async fn interrupt(&self, cell: u64, grace: Duration) {
+        let plan = Escalation { grace };
+        // If the actor is gone there is nothing to interrupt.
+        drop(self.commands.send(Command::Interrupt { cell, plan }).await);
+    }
+
+    /// Kills the kernel and everything it has started, at once.
+    pub fn kill(&self) {
+        self.kill.cancel();
+    }
+
+    /// Ends the kernel in good order within a grace, then by force; waits until it is gone. What it
+    /// prints meanwhile goes to the sink.
+    ///
+    /// # Cancel safety
+    ///
+    /// If dropped, the end goes on.
+    pub async fn shut_down(&self, grace: Duration, sink: Option<SharedSink>) {
+        let header = header("shutdown", "shutdown_request", "", "");
+        let content = Bytes::from_static(br#"{"restart":false}"#);
+        let message = RawMessage::new(Channel::Control, header, content);
+        match encode(&message, &Limits::to_kernel()) {
+            Ok(frame) => {
+                drop(self.commands.send(Command::Shutdown { frame, grace, sink }).await);
+            }
+            Err(_) => self.kill(),
+        }
+        self.gone().await;
+    }
+
+    /// How it ended, if it has.
+    pub fn death(&self) -> Option<Death> {
+        self.death.borrow().clone()
+    }
+
+    /// Waits until the kernel and everything it has started are gone; how many processes are not.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again.
+    pub async fn gone(&self) -> usize {
+        let mut cleared = self.cleared.clone();
+        let found = cleared.wait_for(Option::is_some).await;
+        found.ok().and_then(|count| *count).unwrap_or(0)
+    }
+
+    /// What was printed since the last cell ended.
+    pub fn take_background(&self) -> Background {
+        std::mem::take(&mut self.background.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Its process number, for display.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Starts commands that end with it.
+    pub fn jobs(&self) -> Arc<dyn JobRunner> {
+        Arc::clone(&self.jobs)
+    }
+
+    /// The Python that runs it.
+    pub fn interpreter(&self) -> &Interpreter {
+        &self.interpreter
+    }
+}

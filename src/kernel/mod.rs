@@ -1,0 +1,23 @@
+//! One kernel: one process, one actor task, one handle.
+//!
+//! The actor owns link, pipes and process. It knows when a cell has ended: its reply has arrived
+//! and the pipes are drained, or the process is gone; never silence. It knows no session, no name,
+//! no limit of output and no secret; what a cell prints goes to the sink that came with it.
+//!
+//! - `handle`: how the others talk to it; - `actor`: the loop; - `link`: frames in and out;
+//! - `sink`: where output goes, and back-pressure; - `state` and `escalation`: pure rules.
+
+mod actor;
+mod ending;
+mod escalation;
+mod handle;
+mod link;
+mod sink;
+mod state;
+
+pub use ending::{CellEnd, Death, Ending};
+pub use escalation::{Escalation, Step};
+pub use handle::{CellRequest, Kernel};
+pub use link::FrameBudget;
+pub use sink::{Background, CellSink, Pressure, SharedSink};
+pub use state::{KernelState, Transition, Trigger};

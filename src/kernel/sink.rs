@@ -1,0 +1,138 @@
+//! Where the output of a cell goes, and how a slow reader slows it down.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Notify;
+
+use crate::jupyter::RawMessage;
+
+/// Takes what a cell prints and shows, as it comes. Called from the kernel's task: must not block.
+pub trait CellSink: Send + Debug {
+    /// Bytes of stdout.
+    fn stdout(&mut self, chunk: &[u8]);
+
+    /// Bytes of stderr.
+    fn stderr(&mut self, chunk: &[u8]);
+
+    /// A message of the iopub channel, with its type.
+    fn message(&mut self, msg_type: &str, message: RawMessage);
+
+    /// Who must have taken what before more is read; `None` if nobody reads along.
+    fn pressure(&self) -> Option<Arc<Pressure>> {
+        None
+    }
+}
+
+/// A sink in the hands of both the kernel's task and whoever runs the cell.
+pub type SharedSink = Arc<Mutex<dyn CellSink>>;
+
+/// Bytes that were handed to a reader and not yet taken. While it is full the pipes are not read,
+/// and the kernel waits as any program in a pipe does.
+#[derive(Debug)]
+pub struct Pressure {
+    waiting: AtomicUsize,
+    limit: usize,
+    taken: Notify,
+}
+
+impl Pressure {
+    /// Full at so many bytes.
+    pub fn new(limit: usize) -> Self {
+        Self { waiting: AtomicUsize::new(0), limit, taken: Notify::new() }
+    }
+
+    /// So many bytes were handed over.
+    pub fn add(&self, bytes: usize) {
+        self.waiting.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// The reader has taken so many.
+    pub fn take(&self, bytes: usize) {
+        let before = self.waiting.fetch_sub(bytes, Ordering::AcqRel);
+        if before >= self.limit && before - bytes < self.limit {
+            self.taken.notify_one();
+        }
+    }
+
+    /// Whether to wait before more is read.
+    pub fn is_full(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) >= self.limit
+    }
+
+    /// Waits until it is no longer full; one waits at a time.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again.
+    pub async fn relieved(&self) {
+        while self.is_full() {
+            self.taken.notified().await;
+        }
+    }
+}
+
+/// Output that came between cells: the last bytes of each stream, and how many there were.
+#[derive(Debug, Default)]
+pub struct Background {
+    tail: Vec<u8>,
+    total: u64,
+}
+
+impl Background {
+    /// What a result shows at most.
+    const KEPT: usize = 10_000;
+
+    pub(super) fn push(&mut self, chunk: &[u8]) {
+        self.total += chunk.len() as u64;
+        let chunk = chunk.get(chunk.len().saturating_sub(Self::KEPT)..).unwrap_or_default();
+        let excess = (self.tail.len() + chunk.len()).saturating_sub(Self::KEPT);
+        self.tail.drain(..excess);
+        self.tail.extend_from_slice(chunk);
+    }
+
+    /// How many bytes there were.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The last of them.
+    pub fn tail(&self) -> &[u8] {
+        &self.tail
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn background_keeps_the_tail_and_the_total() {
+        let mut background = Background::default();
+        background.push(&[b'a'; 9_999]);
+        background.push(b"bc");
+        assert_eq!(background.total(), 10_001);
+        assert_eq!(background.tail().len(), 10_000);
+        assert!(background.tail().ends_with(b"abc"));
+        background.push(&[b'd'; 30_000]);
+        assert_eq!(background.tail(), vec![b'd'; 10_000]);
+        assert_eq!(background.total(), 40_001);
+    }
+
+    #[tokio::test]
+    async fn a_full_reader_is_waited_for() {
+        let pressure = Arc::new(Pressure::new(10));
+        pressure.add(9);
+        assert!(!pressure.is_full());
+        pressure.add(9);
+        assert!(pressure.is_full());
+        let waiter = tokio::spawn({
+            let pressure = Arc::clone(&pressure);
+            async move { pressure.relieved().await }
+        });
+        pressure.take(9);
+        waiter.await.unwrap();
+        assert!(!pressure.is_full());
+    }
+}

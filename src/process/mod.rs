@@ -1,0 +1,21 @@
+//! The only room that starts, signals and waits for processes.
+//!
+//! Everything here works on descriptors, not on process numbers: a pidfd names one process for
+//! ever, so a signal never reaches a stranger. Linux only; the calls of other systems will stand
+//! beside these behind `cfg`.
+
+mod control;
+mod error;
+mod orphans;
+mod pidfd;
+mod pipes;
+mod privacy;
+mod spawn;
+
+pub use control::{ControlSocket, MAX_CONTROL_MESSAGE_BYTES};
+pub use error::ProcessError;
+pub use orphans::{Marker, adopt_orphans, end_orphans, is_descendant};
+pub use pidfd::{Pidfd, Signal};
+pub use pipes::{InterruptPage, PipeReader, ReadOutcome, memory_file, output_pipe, socket_pair};
+pub use privacy::{hide_memory, nofile_limits, raise_nofile};
+pub use spawn::{Program, Spawned, Stdio, spawn};

@@ -1,0 +1,130 @@
+//! Processes that have lost the one that owned them.
+//!
+//! A forkserver ends what its kernels leave behind. If the forkserver itself is killed, its orphans
+//! fall to this process where it has asked for them ([`adopt_orphans`]), and are found by a mark in
+//! their environment otherwise.
+
+use std::collections::HashSet;
+use std::fs;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, set_child_subreaper, waitid};
+
+use super::{Pidfd, Signal};
+
+/// Rounds of killing after which the rest is left to be reported: each round ends all that it sees,
+/// and only what forks faster than it is killed needs another.
+const MAX_ROUNDS: usize = 200;
+
+/// Children of this process that have an owner; locked only for one call.
+static KNOWN: LazyLock<Mutex<HashSet<u32>>> = LazyLock::new(Mutex::default);
+
+pub(super) fn known() -> MutexGuard<'static, HashSet<u32>> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A mark in the environment of everything that a forkserver starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marker {
+    /// The entry, `NAME=VALUE`.
+    pub entry: String,
+}
+
+/// Makes this process the parent of its descendants' orphans.
+///
+/// For programs whose children are all started here; a library in somebody else's program must not.
+/// Returns whether the system could do it.
+pub fn adopt_orphans() -> bool {
+    set_child_subreaper(Some(rustix::process::getpid())).is_ok()
+}
+
+/// Ends every orphan of a dead forkserver: children of this process that it does not know (if it
+/// adopts), and whatever bears one of the marks. Returns how many are left.
+pub async fn end_orphans(adopts: bool, markers: &[Marker]) -> usize {
+    let mut left = 0;
+    for _ in 0..MAX_ROUNDS {
+        let mut victims: Vec<(u32, Pidfd)> = Vec::new();
+        if adopts {
+            let unknown = children().into_iter().filter(|pid| !known().contains(pid));
+            victims.extend(unknown.filter_map(|pid| Some((pid, Pidfd::open(pid).ok()?))));
+        }
+        if !markers.is_empty() {
+            victims.extend(marked(markers));
+        }
+        left = victims.len();
+        if victims.is_empty() {
+            return 0;
+        }
+        for (_, pidfd) in &victims {
+            pidfd.signal(Signal::Kill);
+        }
+        for (pid, pidfd) in &victims {
+            // A killed process ends unless the system itself is stuck; then it stays counted.
+            let ended = tokio::time::timeout(std::time::Duration::from_secs(2), pidfd.ended());
+            if ended.await.is_err() {
+                return left;
+            }
+            if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw)
+                && adopts
+            {
+                drop(waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG));
+            }
+        }
+    }
+    left
+}
+
+/// The children of this process, whichever thread they count to.
+fn children() -> Vec<u32> {
+    let Ok(tasks) = fs::read_dir("/proc/self/task") else { return Vec::new() };
+    tasks
+        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok())
+        .flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
+}
+
+/// Living processes with one of the marks, held by descriptor before the mark is read again: a
+/// number that was given to somebody else in between does not bear it.
+fn marked(markers: &[Marker]) -> Vec<(u32, Pidfd)> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let own = std::process::id();
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|pid| *pid != own && bears(*pid, markers))
+        .filter_map(|pid| Some((pid, Pidfd::open(pid).ok()?)))
+        .filter(|(pid, _)| bears(*pid, markers))
+        .collect()
+}
+
+fn bears(pid: u32, markers: &[Marker]) -> bool {
+    let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
+    environment
+        .split(|byte| *byte == 0)
+        .any(|entry| markers.iter().any(|marker| entry == marker.entry.as_bytes()))
+}
+
+/// Whether a process is the given one or descends from it.
+///
+/// Orphans of a kernel fall to the kernel, so the chain of parents holds while it lives.
+pub fn is_descendant(mut pid: u32, ancestor: u32) -> bool {
+    // Deeper than any real tree; a loop cannot occur but a chain may change while it is read.
+    for _ in 0..1_000 {
+        if pid == ancestor {
+            return true;
+        }
+        match parent(pid) {
+            Some(next) if next > 1 => pid = next,
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    // The name stands in parentheses and may hold anything, spaces and parentheses included.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok()
+}

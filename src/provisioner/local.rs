@@ -1,0 +1,220 @@
+//! Kernels on this machine, forked by a forkserver for each interpreter and start environment.
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::timeout;
+
+use super::forked::Forked;
+use super::forked_job::ForkedJobs;
+use super::forkserver::{Forkserver, ForkserverSpec, StartFailure};
+use super::messages::ForkOrder;
+use super::{KernelRequest, ProvisionError, ProvisionedKernel, Provisioner, Rejected};
+use crate::environment::Candidate;
+use crate::process::{InterruptPage, PipeReader, nofile_limits, output_pipe, socket_pair};
+
+/// Silent for so long, and a new forkserver serves new kernels.
+const SILENT: Duration = Duration::from_millis(50);
+/// Silent for so long, and it is killed.
+const DEAF: Duration = Duration::from_secs(2);
+/// How long a new forkserver may take to fork.
+const FORK_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What every local kernel of a manager has in common.
+#[derive(Debug, Clone)]
+pub struct LocalOptions {
+    /// The unpacked sources.
+    pub sources: PathBuf,
+    /// The folder of sockets, removed by a forkserver when the manager is gone.
+    pub sockets: PathBuf,
+    /// Whether this process adopts orphans.
+    pub adopt_orphans: bool,
+}
+
+type Key = (PathBuf, Vec<(String, String)>);
+type Slot = Arc<tokio::sync::Mutex<Option<Arc<Forkserver>>>>;
+
+/// Starts kernels on this machine.
+#[derive(Debug)]
+pub struct LocalProvisioner {
+    options: LocalOptions,
+    /// The limit on descriptors that kernels get: what it was before the manager raised its own.
+    nofile: [i64; 2],
+    servers: Mutex<HashMap<Key, Slot>>,
+}
+
+/// Our ends of a new kernel's descriptors, and the order with the other ends.
+struct Ends {
+    link: std::os::unix::net::UnixStream,
+    stdout: PipeReader,
+    stderr: PipeReader,
+    page: InterruptPage,
+    theirs: Vec<OwnedFd>,
+}
+
+impl LocalProvisioner {
+    /// A provisioner without a forkserver; the first kernel starts one.
+    pub fn new(options: LocalOptions) -> Self {
+        let (soft, hard) = nofile_limits();
+        let limit = |value: Option<u64>| value.and_then(|it| i64::try_from(it).ok()).unwrap_or(-1);
+        Self { options, nofile: [limit(soft), limit(hard)], servers: Mutex::default() }
+    }
+
+    /// A forkserver for the first candidate that will do.
+    async fn server(&self, request: &KernelRequest) -> Result<Arc<Forkserver>, ProvisionError> {
+        let start_environment: Vec<(String, String)> = request
+            .environment
+            .iter()
+            .filter(|(name, _)| only_at_start(name))
+            .cloned()
+            .collect();
+        let mut rejected = Vec::new();
+        for candidate in &request.candidates {
+            match self.server_for(candidate, &start_environment).await {
+                Ok(server) => return Ok(server),
+                Err(StartFailure::Fault(error)) => return Err(error),
+                Err(StartFailure::Unusable(reason)) => {
+                    tracing::info!(
+                        path = %candidate.path.display(),
+                        source = candidate.source,
+                        %reason,
+                        "a Python was passed over"
+                    );
+                    rejected.push(Rejected {
+                        path: candidate.path.clone(),
+                        source: candidate.source,
+                        reason,
+                    });
+                    if candidate.explicit {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(ProvisionError::NoInterpreter { rejected })
+    }
+
+    async fn server_for(
+        &self,
+        candidate: &Candidate,
+        environment: &[(String, String)],
+    ) -> Result<Arc<Forkserver>, StartFailure> {
+        let key = (candidate.path.clone(), environment.to_vec());
+        let slot = Arc::clone(self.servers().entry(key).or_default());
+        // One start at a time for each key: parallel first calls get one forkserver.
+        let mut slot = slot.lock().await;
+        if let Some(server) = slot.as_ref().filter(|server| server.is_usable()) {
+            return Ok(Arc::clone(server));
+        }
+        let server = Forkserver::start(ForkserverSpec {
+            program: candidate.path.clone(),
+            environment: environment.to_vec(),
+            sources: self.options.sources.clone(),
+            sockets: self.options.sockets.clone(),
+            adopts: self.options.adopt_orphans,
+        })
+        .await?;
+        *slot = Some(Arc::clone(&server));
+        Ok(server)
+    }
+
+    fn servers(&self) -> MutexGuard<'_, HashMap<Key, Slot>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn order(&self, request: &KernelRequest) -> ForkOrder {
+        ForkOrder {
+            op: "fork",
+            id: 0,
+            kernel: None,
+            argv: request.argv.clone(),
+            cwd: request.cwd.clone(),
+            umask: request.umask,
+            rlimits: BTreeMap::from([("NOFILE", self.nofile)]),
+            env: Some(request.environment.iter().cloned().collect()),
+            env_fd: None,
+        }
+    }
+}
+
+#[async_trait]
+impl Provisioner for LocalProvisioner {
+    async fn start(&self, request: &KernelRequest) -> Result<ProvisionedKernel, ProvisionError> {
+        match tokio::fs::metadata(&request.cwd).await {
+            Ok(found) if found.is_dir() => {}
+            found => {
+                let reason = found.map_or_else(|it| it.to_string(), |_| "not a directory".into());
+                return Err(ProvisionError::WorkingDirectory { cwd: request.cwd.clone(), reason });
+            }
+        }
+        let mut patience = SILENT;
+        loop {
+            let server = self.server(request).await?;
+            let ends = ends()?;
+            let forking = server.fork(self.order(request), ends.theirs);
+            match timeout(patience, forking).await {
+                Ok(Ok(forked)) => {
+                    let forked = Arc::new(forked);
+                    let jobs = Arc::new(ForkedJobs::new(&forked, request.umask));
+                    return Ok(ProvisionedKernel {
+                        link: ends.link,
+                        stdout: ends.stdout,
+                        stderr: ends.stderr,
+                        page: ends.page,
+                        interpreter: server.interpreter().clone(),
+                        process: forked as Arc<Forked>,
+                        jobs,
+                    });
+                }
+                // It was killed while we asked; one new one is tried.
+                Ok(Err(ProvisionError::ForkserverGone { .. })) if patience == SILENT => {}
+                Ok(Err(error)) => return Err(error),
+                Err(_elapsed) if patience == SILENT => server.suspect(DEAF),
+                Err(_elapsed) => {
+                    return Err(ProvisionError::TooSlow { waited_ms: patience.as_millis() });
+                }
+            }
+            patience = FORK_DEADLINE;
+        }
+    }
+}
+
+fn ends() -> Result<Ends, ProvisionError> {
+    let (link, their_link) = socket_pair()?;
+    let (stdout, their_stdout) = output_pipe()?;
+    let (stderr, their_stderr) = output_pipe()?;
+    let page = InterruptPage::new()?;
+    let their_page = page.share()?;
+    let theirs = vec![their_link, their_stdout, their_stderr, their_page];
+    Ok(Ends { link, stdout, stderr, page, theirs })
+}
+
+/// Whether a variable counts only when an interpreter starts: a forked kernel cannot take it over,
+/// so it is part of what tells forkservers apart.
+fn only_at_start(name: &str) -> bool {
+    const PREFIXES: [&str; 5] = ["PYTHON", "LD_", "LC_", "OMP_", "MALLOC_"];
+    // A start wrapper of the interpreter finds it by PATH and HOME, and so does the user's own
+    // package folder. Unbuffered output would make print-heavy cells three times slower.
+    const NAMES: [&str; 5] = ["LANG", "LANGUAGE", "PATH", "HOME", "TZ"];
+    name != "PYTHONUNBUFFERED"
+        && (NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::only_at_start;
+
+    #[test]
+    fn what_a_fork_cannot_change_tells_forkservers_apart() {
+        for name in ["PYTHONPATH", "PYTHONHASHSEED", "LD_LIBRARY_PATH", "LC_ALL", "LANG", "PATH"] {
+            assert!(only_at_start(name), "{name}");
+        }
+        for name in ["PYTHONUNBUFFERED", "HERMES_HOME", "VIRTUAL_ENV", "MY_LANG"] {
+            assert!(!only_at_start(name), "{name}");
+        }
+    }
+}

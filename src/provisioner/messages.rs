@@ -1,0 +1,73 @@
+//! The words of the conversation with a forkserver: one JSON object a message.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of this conversation.
+pub(super) const PROTOCOL: u32 = 1;
+
+/// What a forkserver says.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub(super) enum Report {
+    Hello {
+        protocol: u32,
+        pid: u32,
+        version: String,
+        executable: PathBuf,
+        prefix: PathBuf,
+        supervises: bool,
+    },
+    Forked {
+        id: u64,
+        pid: u32,
+    },
+    Failed {
+        id: u64,
+        errno: i32,
+    },
+    Exit {
+        pid: u32,
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
+    Clear {
+        pid: u32,
+        survivors: usize,
+    },
+    Pong {},
+}
+
+/// What a forkserver is told.
+#[derive(Debug, Serialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub(super) enum Order {
+    Ack { pid: u32 },
+    Kill { pid: u32 },
+    Ping {},
+}
+
+/// A process to be forked: a kernel, or a job of one.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct ForkOrder {
+    /// `fork` or `job`.
+    pub(super) op: &'static str,
+    /// Answers name it.
+    pub(super) id: u64,
+    /// The kernel with which a job ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kernel: Option<u32>,
+    pub(super) argv: Vec<String>,
+    pub(super) cwd: PathBuf,
+    pub(super) umask: u32,
+    /// Resource limits to set, `[soft, hard]`, -1 for none.
+    pub(super) rlimits: BTreeMap<&'static str, [i64; 2]>,
+    /// The environment, unless it is too long for a message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) env: Option<BTreeMap<String, String>>,
+    /// Instead of `env`: it is in the last descriptor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) env_fd: Option<bool>,
+}
