@@ -44,8 +44,17 @@ class Carried:
             current_cell.reset(token)
 
 
-def _call(tool: str, arguments: dict, unknown: dict) -> dict:
-    """One call: sends it on this thread's connection and waits for the answer to it."""
+def _call(tool: str, arguments: dict, unknown: dict, keys: tuple) -> dict:
+    """One call: asks, and gives a failure the keys that the tool's results have."""
+    result = _ask(tool, arguments, unknown)
+    if "error" in result:
+        for key in keys:
+            result.setdefault(key)
+    return result
+
+
+def _ask(tool: str, arguments: dict, unknown: dict) -> dict:
+    """Sends a call on this thread's connection and waits for the answer to it."""
     cell = current_cell.get() or _PROCESS_CELL
     if cell == 0:
         return _failure(

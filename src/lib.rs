@@ -2,12 +2,14 @@
 
 pub mod config;
 pub mod environment;
+pub mod execution;
 mod folders;
 mod ids;
-pub mod kernel;
 pub mod jupyter;
+pub mod kernel;
 pub mod output;
 pub mod process;
 pub mod provisioner;
 mod python_source;
+pub mod session;
 pub mod tools;

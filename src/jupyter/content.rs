@@ -146,17 +146,17 @@ pub struct Names {
     pub total: u64,
 }
 
-/// Where a cell failed.
+/// How and where a cell failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ErrorPlace {
     /// The error class of the result (`syntax`, `exception`, `missing_module`, ...).
     #[serde(deserialize_with = "or_default")]
     pub class: String,
-    /// The line, counted from 1.
+    /// The last line of the traceback, as in `NameError: name 'x' is not defined`.
     #[serde(deserialize_with = "or_default")]
-    pub line: Option<u64>,
-    /// What the line is in, such as `<cell 3>` or a path.
+    pub line: String,
+    /// The innermost line of a cell, as in `<cell 3>, line 2`.
     #[serde(deserialize_with = "or_default")]
     pub place: Option<String>,
 }

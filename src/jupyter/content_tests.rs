@@ -21,7 +21,7 @@ fn a_full_reply_is_read() {
             "unknown":{"deep":[1]},
             "warmcell":{"cell":9,"exit":{"code":3,"text":"t"},
               "names":{"set":[["x","list"],["y","int"]],"del":["z"],"total":2},
-              "warnings":["w"],"error":{"class":"exception","line":2,"place":"<cell 4>"}}}"#,
+              "warnings":["w"],"error":{"class":"exception","line":"E: x","place":"<cell 4>, line 2"}}}"#,
     )
     .unwrap();
     let expected = ExecuteReply {
@@ -47,8 +47,8 @@ fn a_full_reply_is_read() {
             warnings: vec!["w".to_owned()],
             error: Some(ErrorPlace {
                 class: "exception".to_owned(),
-                line: Some(2),
-                place: Some("<cell 4>".to_owned()),
+                line: "E: x".to_owned(),
+                place: Some("<cell 4>, line 2".to_owned()),
             }),
         }),
     };

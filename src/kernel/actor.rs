@@ -17,9 +17,10 @@ use tokio_util::sync::CancellationToken;
 use super::handle::Command;
 use super::link::{Incoming, Link};
 use super::{
-    Background, CellEnd, Death, Ending, Escalation, FrameBudget, Pressure, SharedSink, Step,
+    CellEnd, Death, Ending, Escalation, FrameBudget, Pressure, SharedSink, Step,
 };
 use crate::jupyter::{Channel, ExecuteReply, Header, RawMessage};
+use crate::output::Tail;
 use crate::process::{InterruptPage, PipeReader, ReadOutcome};
 use crate::provisioner::{KernelProcess, ProvisionedKernel};
 
@@ -52,7 +53,7 @@ pub(super) struct Actor {
     process: Arc<dyn KernelProcess>,
     commands: mpsc::Receiver<Command>,
     kill: CancellationToken,
-    background: Arc<Mutex<Background>>,
+    background: Arc<Mutex<Tail>>,
     death: watch::Sender<Option<Death>>,
     cleared: watch::Sender<Option<usize>>,
     running: Option<Running>,
@@ -78,7 +79,7 @@ impl Actor {
         budget: Arc<FrameBudget>,
         commands: mpsc::Receiver<Command>,
         kill: CancellationToken,
-        background: Arc<Mutex<Background>>,
+        background: Arc<Mutex<Tail>>,
         death: watch::Sender<Option<Death>>,
         cleared: watch::Sender<Option<usize>>,
     ) -> io::Result<Self> {

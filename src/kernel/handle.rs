@@ -8,15 +8,19 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::actor::Actor;
-use super::{Background, CellEnd, Death, Ending, Escalation, FrameBudget, SharedSink};
+use super::{CellEnd, Death, Ending, Escalation, FrameBudget, SharedSink};
 use crate::environment::Interpreter;
 use crate::jupyter::{Channel, ExecuteRequest, FrameError, Limits, RawMessage, encode, header};
+use crate::output::Tail;
 use crate::process::ProcessError;
 use crate::provisioner::{JobRunner, KernelProcess, ProvisionedKernel};
 
 /// Commands that may wait for the actor. Cells come one at a time; the rest are interrupts and the
 /// end.
 const QUEUED_COMMANDS: usize = 16;
+
+/// Bytes kept of what is printed between cells.
+const BACKGROUND_BYTES: usize = 10_000;
 
 /// A cell on its way to a kernel.
 #[derive(Debug)]
@@ -62,7 +66,7 @@ pub struct Kernel {
     kill: CancellationToken,
     death: watch::Receiver<Option<Death>>,
     cleared: watch::Receiver<Option<usize>>,
-    background: Arc<Mutex<Background>>,
+    background: Arc<Mutex<Tail>>,
     process: Arc<dyn KernelProcess>,
     jobs: Arc<dyn JobRunner>,
     interpreter: Interpreter,
@@ -79,7 +83,7 @@ impl Kernel {
         let (death_report, death) = watch::channel(None);
         let (cleared_report, cleared) = watch::channel(None);
         let kill = CancellationToken::new();
-        let background = Arc::<Mutex<Background>>::default();
+        let background = Arc::new(Mutex::new(Tail::new(BACKGROUND_BYTES)));
         let kernel = Self {
             commands,
             kill: kill.clone(),
@@ -177,9 +181,10 @@ impl Kernel {
         found.ok().and_then(|count| *count).unwrap_or(0)
     }
 
-    /// What was printed since the last cell ended.
-    pub fn take_background(&self) -> Background {
-        std::mem::take(&mut self.background.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The last 10,000 bytes of what was printed since the last cell ended, and how many bytes it
+    /// was in all.
+    pub fn take_background(&self) -> Option<(String, u64)> {
+        self.background.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Its process number, for display.

@@ -19,5 +19,5 @@ pub use ending::{CellEnd, Death, Ending};
 pub use escalation::{Escalation, Step};
 pub use handle::{CellRequest, Kernel};
 pub use link::FrameBudget;
-pub use sink::{Background, CellSink, Pressure, SharedSink};
+pub use sink::{CellSink, Pressure, SharedSink};
 pub use state::{KernelState, Transition, Trigger};

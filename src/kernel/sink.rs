@@ -73,52 +73,9 @@ impl Pressure {
     }
 }
 
-/// Output that came between cells: the last bytes of each stream, and how many there were.
-#[derive(Debug, Default)]
-pub struct Background {
-    tail: Vec<u8>,
-    total: u64,
-}
-
-impl Background {
-    /// What a result shows at most.
-    const KEPT: usize = 10_000;
-
-    pub(super) fn push(&mut self, chunk: &[u8]) {
-        self.total += chunk.len() as u64;
-        let chunk = chunk.get(chunk.len().saturating_sub(Self::KEPT)..).unwrap_or_default();
-        let excess = (self.tail.len() + chunk.len()).saturating_sub(Self::KEPT);
-        self.tail.drain(..excess);
-        self.tail.extend_from_slice(chunk);
-    }
-
-    /// How many bytes there were.
-    pub fn total(&self) -> u64 {
-        self.total
-    }
-
-    /// The last of them.
-    pub fn tail(&self) -> &[u8] {
-        &self.tail
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn background_keeps_the_tail_and_the_total() {
-        let mut background = Background::default();
-        background.push(&[b'a'; 9_999]);
-        background.push(b"bc");
-        assert_eq!(background.total(), 10_001);
-        assert_eq!(background.tail().len(), 10_000);
-        assert!(background.tail().ends_with(b"abc"));
-        background.push(&[b'd'; 30_000]);
-        assert_eq!(background.tail(), vec![b'd'; 10_000]);
-        assert_eq!(background.total(), 40_001);
-    }
 
     #[tokio::test]
     async fn a_full_reader_is_waited_for() {

@@ -129,7 +129,10 @@ pub struct ToolFailure {
 impl ToolFailure {
     /// A failure of the given class.
     pub fn new(class: &'static str, message: impl Into<String>) -> Self {
-        Self { class, message: message.into() }
+        Self {
+            class,
+            message: message.into(),
+        }
     }
 
     /// The arguments are at fault.
@@ -160,7 +163,10 @@ impl ToolFailure {
     /// Adds `error` and `error_class` to a result that already has its keys.
     pub fn add_to(self, result: &mut ToolResult) {
         result.insert("error".to_owned(), Value::String(self.message));
-        result.insert("error_class".to_owned(), Value::String(self.class.to_owned()));
+        result.insert(
+            "error_class".to_owned(),
+            Value::String(self.class.to_owned()),
+        );
     }
 }
 
@@ -186,7 +192,11 @@ impl Arguments {
     /// `refused` for a keyword of `spec.refused`, `usage` for any other unknown name.
     pub fn check_names(&self, spec: &ToolSpec) -> Result<(), ToolFailure> {
         for (name, value) in &self.values {
-            if spec.parameters.iter().any(|parameter| parameter.name == name) {
+            if spec
+                .parameters
+                .iter()
+                .any(|parameter| parameter.name == name)
+            {
                 continue;
             }
             if spec.refused.contains(&name.as_str()) {
@@ -237,7 +247,11 @@ impl Arguments {
     ///
     /// `usage` if it is there and not a string.
     pub fn optional_text(&self, name: &str) -> Result<Option<&str>, ToolFailure> {
-        if self.is_absent(name) { Ok(None) } else { self.text(name).map(Some) }
+        if self.is_absent(name) {
+            Ok(None)
+        } else {
+            self.text(name).map(Some)
+        }
     }
 
     /// An integer, or `None` when left out. A float with no fraction is taken as one.
@@ -292,6 +306,9 @@ impl Arguments {
             Value::Array(_) => "a list",
             Value::Object(_) => "a dict",
         };
-        ToolFailure::usage(format!("{}: '{name}' must be {wanted}, got {kind}", self.tool))
+        ToolFailure::usage(format!(
+            "{}: '{name}' must be {wanted}, got {kind}",
+            self.tool
+        ))
     }
 }

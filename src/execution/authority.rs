@@ -1,0 +1,12 @@
+//! What a cell may do with tools, seen from the cell.
+
+use std::fmt::Debug;
+
+use crate::tools::ToolUse;
+
+/// The authority of one cell to call tools. It ends with the cell.
+pub trait CellAuthority: Send + Sync + Debug {
+    /// Ends it: work in flight is stopped, later calls are refused. Says what was done; the same
+    /// again when called again.
+    fn retire(&self) -> ToolUse;
+}

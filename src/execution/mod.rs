@@ -1,0 +1,24 @@
+//! One cell, from its source to its result.
+//!
+//! - `cell`: runs it on a kernel under its limits; - `output`: collects what it prints;
+//! - `live`: hands that on to somebody who reads along; - `outcome`: the result object;
+//! - `text`: what a reader of the result sees.
+//!
+//! Tools are known only as an authority that a cell has and loses.
+
+mod authority;
+mod cell;
+mod live;
+mod outcome;
+mod output;
+mod text;
+
+pub use authority::CellAuthority;
+pub use cell::{CellRun, CellTask, How, run};
+pub use live::{LiveEvent, LiveOutput, live_output};
+pub use outcome::{
+    BackgroundOutput, ErrorClass, KernelReport, LossReason, Lost, LostName, Outcome, ReportedState,
+    Status,
+};
+pub use output::Caps;
+pub use text::{Loss, Story, outcome_of};

@@ -1,0 +1,183 @@
+//! The result of a cell: one JSON object, of the same shape on every path.
+
+use serde::{Deserialize, Serialize};
+
+use crate::tools::ToolCallRecord;
+
+/// How a cell ended, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It ran to its end.
+    Success,
+    /// It raised, the kernel died, or it could not be run.
+    Error,
+    /// Its time was up.
+    Timeout,
+    /// It was interrupted.
+    Interrupted,
+}
+
+/// What kind of failure it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorClass {
+    /// The code is no Python.
+    Syntax,
+    /// It raised.
+    Exception,
+    /// It imports what is not installed.
+    MissingModule,
+    /// It called `sys.exit` with something else than 0.
+    Exit,
+    /// Its time was up.
+    Timeout,
+    /// It was interrupted.
+    Interrupted,
+    /// The kernel ended while it ran.
+    KernelDied,
+    /// A memory or process limit was hit.
+    Limit,
+    /// A grant or an approval is missing.
+    Refused,
+    /// Too many cells wait.
+    Busy,
+    /// The call makes no sense.
+    Usage,
+    /// No kernel can be had.
+    Unavailable,
+}
+
+/// Why a kernel is not the one that the caller knew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossReason {
+    /// It was asked for.
+    Reset,
+    /// A cell's time was up.
+    Timeout,
+    /// A cell was interrupted.
+    Interrupt,
+    /// It ended by itself.
+    KernelDied,
+    /// The session was closed.
+    SessionClosed,
+}
+
+impl LossReason {
+    /// The word in `kernel.reason`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Reset => "reset",
+            Self::Timeout => "timeout",
+            Self::Interrupt => "interrupt",
+            Self::KernelDied => "kernel_died",
+            Self::SessionClosed => "session_closed",
+        }
+    }
+}
+
+/// What became of the kernel that a cell ran in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReportedState {
+    /// It lives, and this was its first cell.
+    Fresh,
+    /// It lives, with the state of earlier cells.
+    Kept,
+    /// It ended during the cell.
+    Lost,
+}
+
+/// A variable that is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostName {
+    /// Its name.
+    pub name: String,
+    /// The name of its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// What is gone with a kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// Cells that had completed.
+    pub cells: u64,
+    /// The latest variables, at most 20, the latest last.
+    pub names: Vec<LostName>,
+    /// How many variables there were.
+    pub names_total: u64,
+}
+
+/// The kernel of a cell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelReport {
+    /// The cell's number in its kernel, as in `<cell N>`; 0 if it did not run.
+    pub execution_count: u64,
+    /// Which kernel of the session it is, from 1.
+    pub generation: u64,
+    /// Whether the process was there before the cell.
+    pub reused: bool,
+    /// What became of it.
+    pub state: ReportedState,
+    /// Why it is new, or lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<LossReason>,
+    /// What is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Lost>,
+}
+
+/// What was printed between two cells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackgroundOutput {
+    /// The last of it, at most 10,000 bytes.
+    pub text: String,
+    /// How much it was.
+    pub bytes_total: u64,
+}
+
+/// The result of a cell. Keys are only ever added.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: Status,
+    /// Enough by itself for a reader who sees nothing else.
+    pub output: String,
+    /// 0; 1 for an uncaught exception; n for `sys.exit(n)`; -1 for timeout, interrupt, kernel
+    /// death and cells that did not run.
+    pub exit_code: i64,
+    /// Calls that were dispatched.
+    pub tool_calls_made: u64,
+    /// From the start of the cell to its end, with 2 decimals.
+    pub duration_seconds: f64,
+    /// The kernel.
+    pub kernel: KernelReport,
+    /// The repr of the last expression, at most 2,000 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    /// What went wrong, in one line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What kind of failure it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_class: Option<ErrorClass>,
+    /// Whether `output` leaves out some of stdout.
+    pub stdout_truncated: bool,
+    /// Bytes of stdout.
+    pub stdout_bytes_total: u64,
+    /// How many of them are in `output`.
+    pub stdout_bytes_captured: u64,
+    /// How many are not.
+    pub stdout_bytes_omitted: u64,
+    /// What was degraded or put right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+    /// The tool calls, in order of completion.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCallRecord>,
+    /// What threads or children printed after the previous cell had ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background_output: Option<BackgroundOutput>,
+}

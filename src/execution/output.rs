@@ -1,0 +1,114 @@
+//! Collects what one cell prints and shows.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::live::{LiveEvent, LiveSender};
+use crate::jupyter::{ExecuteResult, RawMessage};
+use crate::kernel::{CellSink, Pressure};
+use crate::output::{Window, Windowed};
+
+/// How much of the output a result shows, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caps {
+    /// Of stdout.
+    pub stdout: usize,
+    /// Of stderr.
+    pub stderr: usize,
+}
+
+/// Watches the output as it comes; for event streams.
+pub(super) type Observer = Box<dyn FnMut(&LiveEvent) + Send>;
+
+/// The sink of one cell.
+pub(super) struct CellOutput {
+    stdout: Window,
+    stderr: Window,
+    result: Option<String>,
+    live: Option<LiveSender>,
+    observer: Option<Observer>,
+}
+
+/// What was collected.
+#[derive(Debug)]
+pub(super) struct Collected {
+    pub(super) stdout: Windowed,
+    pub(super) stderr: Windowed,
+    pub(super) result: Option<String>,
+}
+
+impl std::fmt::Debug for CellOutput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CellOutput").field("stdout_bytes", &self.stdout.total()).finish()
+    }
+}
+
+impl CellOutput {
+    pub(super) fn new(caps: Caps, live: Option<LiveSender>, observer: Option<Observer>) -> Self {
+        Self {
+            stdout: Window::new(caps.stdout),
+            stderr: Window::new(caps.stderr),
+            result: None,
+            live,
+            observer,
+        }
+    }
+
+    /// Takes out what was collected; the live stream ends.
+    pub(super) fn take(&mut self) -> Collected {
+        self.live = None;
+        self.observer = None;
+        let nothing = || Window::new(0);
+        Collected {
+            stdout: std::mem::replace(&mut self.stdout, nothing()).finish(),
+            stderr: std::mem::replace(&mut self.stderr, nothing()).finish(),
+            result: self.result.take(),
+        }
+    }
+
+    fn hand_on(&mut self, event: impl FnOnce() -> LiveEvent) {
+        if self.live.is_none() && self.observer.is_none() {
+            return;
+        }
+        let event = event();
+        if let Some(observer) = &mut self.observer {
+            observer(&event);
+        }
+        if let Some(live) = &self.live {
+            live.send(event);
+        }
+    }
+}
+
+impl CellSink for CellOutput {
+    fn stdout(&mut self, chunk: &[u8]) {
+        self.stdout.push(chunk);
+        self.hand_on(|| LiveEvent::Stdout(Bytes::copy_from_slice(chunk)));
+    }
+
+    fn stderr(&mut self, chunk: &[u8]) {
+        self.stderr.push(chunk);
+        self.hand_on(|| LiveEvent::Stderr(Bytes::copy_from_slice(chunk)));
+    }
+
+    fn message(&mut self, msg_type: &str, message: RawMessage) {
+        // Other messages show something too; what they show has its place in part 3.
+        if msg_type != "execute_result" {
+            return;
+        }
+        match ExecuteResult::parse(&message.content) {
+            Ok(shown) => {
+                if let Some(text) = shown.data.text_plain() {
+                    self.hand_on(|| LiveEvent::Result(text.clone()));
+                    self.result = Some(text);
+                }
+            }
+            Err(error) => tracing::warn!(%error, "a result could not be read"),
+        }
+    }
+
+    fn pressure(&self) -> Option<Arc<Pressure>> {
+        self.live.as_ref().map(LiveSender::pressure)
+    }
+}

@@ -1,0 +1,374 @@
+//! Makes the result of a cell: what became of it, of its kernel, and the text a reader sees.
+
+use std::time::Duration;
+
+use super::{
+    BackgroundOutput, CellRun, ErrorClass, How, KernelReport, LossReason, Lost, Outcome,
+    ReportedState, Status,
+};
+use crate::jupyter::{CellReport, ExecuteReply, ReplyStatus};
+
+/// Characters of `result`.
+const RESULT_CHARS: usize = 2_000;
+/// Variables that a sentence names; the rest is counted.
+const NAMES_IN_TEXT: usize = 5;
+/// Characters of background output that `output` shows.
+const BACKGROUND_CHARS: usize = 200;
+/// What an empty success says.
+const NO_OUTPUT: &str = "[completed without output]";
+
+/// A kernel that was lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// Why.
+    pub reason: LossReason,
+    /// More of it, in words: `timeout 1 s`, `kernel_died: exited with code 3`.
+    pub detail: String,
+    /// What is gone.
+    pub lost: Lost,
+}
+
+/// What the session knows beyond the run itself.
+#[derive(Debug)]
+pub struct Story {
+    /// The cell's number in its kernel.
+    pub execution_count: u64,
+    /// Which kernel of the session.
+    pub generation: u64,
+    /// Whether the process was there before the cell.
+    pub reused: bool,
+    /// Whether it was the kernel's first cell.
+    pub first_cell: bool,
+    /// The time limit.
+    pub timeout: Duration,
+    /// Why the kernel is not the one the caller knew, and whether the caller was told what is gone.
+    pub earlier_loss: Option<(Loss, bool)>,
+    /// What this cell's end has cost.
+    pub loss: Option<Loss>,
+    /// What was printed before the cell.
+    pub background: Option<BackgroundOutput>,
+    /// Sentences for the caller.
+    pub warnings: Vec<String>,
+}
+
+/// Makes the result.
+pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
+    let ended = Ended::of(&run.how, &story);
+    let result = run.result.as_deref();
+    let mut text = Text::default();
+    if let Some((loss, _)) = &story.earlier_loss {
+        text.line(&new_kernel_line(loss));
+    }
+    text.block(&run.stdout.text);
+    if let Some(result) = result {
+        text.block(result);
+    }
+    let traceback = ended.traceback.as_deref().unwrap_or_default();
+    if !run.stderr.text.is_empty() || !traceback.is_empty() {
+        text.line("--- stderr ---");
+        text.block(&run.stderr.text);
+        text.block(traceback);
+    }
+    if let Some(line) = &ended.line {
+        text.line(line);
+    }
+    if let Some(background) = &story.background {
+        text.line(&background_line(background));
+    }
+    if ended.status == Status::Success && text.is_empty() {
+        text.line(NO_OUTPUT);
+    }
+    if run.dropped_messages > 0 {
+        story.warnings.push(format!(
+            "{} messages of the kernel made no sense and were dropped",
+            run.dropped_messages
+        ));
+    }
+    let output = text.finish();
+    Outcome {
+        status: ended.status,
+        output,
+        exit_code: ended.exit_code,
+        tool_calls_made: run.tool_use.made,
+        duration_seconds: round_2(run.duration),
+        kernel: kernel_report(&run.how, story.loss.as_ref(), &story),
+        result: result.map(|result| result.chars().take(RESULT_CHARS).collect()),
+        error: ended.error,
+        error_class: ended.class,
+        stdout_truncated: run.stdout.omitted > 0,
+        stdout_bytes_total: run.stdout.total,
+        stdout_bytes_captured: run.stdout.captured,
+        stdout_bytes_omitted: run.stdout.omitted,
+        warning: (!story.warnings.is_empty()).then(|| story.warnings.join("; ")),
+        tool_calls: run.tool_use.calls,
+        background_output: story.background,
+    }
+}
+
+impl Outcome {
+    /// The result of a cell that did not run.
+    pub fn not_run(class: ErrorClass, sentence: impl Into<String>, generation: u64) -> Self {
+        let error = sentence.into();
+        let status = if class == ErrorClass::Interrupted { Status::Interrupted } else { Status::Error };
+        Self {
+            status,
+            output: format!("[{error}]"),
+            exit_code: -1,
+            tool_calls_made: 0,
+            duration_seconds: 0.0,
+            kernel: KernelReport {
+                execution_count: 0,
+                generation,
+                reused: generation > 0,
+                state: ReportedState::Kept,
+                reason: None,
+                lost: None,
+            },
+            result: None,
+            error: Some(error),
+            error_class: Some(class),
+            stdout_truncated: false,
+            stdout_bytes_total: 0,
+            stdout_bytes_captured: 0,
+            stdout_bytes_omitted: 0,
+            warning: None,
+            tool_calls: Vec::new(),
+            background_output: None,
+        }
+    }
+}
+
+/// What a cell's end means.
+struct Ended {
+    status: Status,
+    exit_code: i64,
+    error: Option<String>,
+    class: Option<ErrorClass>,
+    traceback: Option<String>,
+    /// The line at the end of the output.
+    line: Option<String>,
+}
+
+impl Ended {
+    fn of(how: &How, story: &Story) -> Self {
+        let killed = |status, class, error: String, verb: &str, advice: &str| Self {
+            status,
+            exit_code: -1,
+            line: Some(loss_line(&error, verb, story.loss.as_ref(), advice)),
+            error: Some(error),
+            class: Some(class),
+            traceback: None,
+        };
+        match how {
+            How::Replied(reply) => Self::of_reply(reply),
+            How::TimedOut => killed(
+                Status::Timeout,
+                ErrorClass::Timeout,
+                format!("timed out after {}", seconds(story.timeout)),
+                KILLED,
+                "rebuild what you need, or give the cell more time",
+            ),
+            How::Interrupted => killed(
+                Status::Interrupted,
+                ErrorClass::Interrupted,
+                "interrupted".to_owned(),
+                KILLED,
+                "rebuild what you need",
+            ),
+            How::Died(death) | How::NotStarted(death) => killed(
+                Status::Error,
+                ErrorClass::KernelDied,
+                format!("the kernel {death} while running the cell"),
+                "a fresh one was started",
+                "rebuild what you need",
+            ),
+        }
+    }
+
+    fn of_reply(reply: &ExecuteReply) -> Self {
+        let nothing = CellReport::default();
+        let report = reply.warmcell.as_ref().unwrap_or(&nothing);
+        if reply.status == ReplyStatus::Ok {
+            return Self {
+                status: Status::Success,
+                exit_code: 0,
+                error: None,
+                class: None,
+                traceback: None,
+                line: None,
+            };
+        }
+        if let Some(exit) = &report.exit {
+            let argument = exit.text.as_ref().map_or_else(|| exit.code.to_string(), |text| {
+                format!("{:?}", text.chars().take(200).collect::<String>())
+            });
+            return Self {
+                status: Status::Error,
+                exit_code: exit.code,
+                error: Some(format!("the cell called sys.exit({argument})")),
+                class: Some(ErrorClass::Exit),
+                traceback: None,
+                line: Some(format!("[the cell called sys.exit({argument}); state is kept]")),
+            };
+        }
+        let (class, line, place) = match &report.error {
+            Some(error) => (class_of(&error.class), error.line.clone(), error.place.clone()),
+            None => (ErrorClass::Exception, String::new(), None),
+        };
+        let mut line =
+            if line.is_empty() { format!("{}: {}", reply.ename, reply.evalue) } else { line };
+        if let Some(place) = place {
+            line = format!("{line} ({place})");
+        }
+        let interrupted = class == ErrorClass::Interrupted;
+        Self {
+            status: if interrupted { Status::Interrupted } else { Status::Error },
+            exit_code: if interrupted { -1 } else { 1 },
+            error: Some(line),
+            class: Some(class),
+            traceback: Some(reply.traceback.join("\n")),
+            line: None,
+        }
+    }
+}
+
+/// The class that the kernel gives, as one of those that it may give.
+fn class_of(word: &str) -> ErrorClass {
+    match word {
+        "syntax" => ErrorClass::Syntax,
+        "missing_module" => ErrorClass::MissingModule,
+        "interrupted" => ErrorClass::Interrupted,
+        "limit" => ErrorClass::Limit,
+        _ => ErrorClass::Exception,
+    }
+}
+
+fn kernel_report(how: &How, loss: Option<&Loss>, story: &Story) -> KernelReport {
+    let earlier = story.earlier_loss.as_ref();
+    let untold = earlier.filter(|(_, told)| !told).map(|(loss, _)| &loss.lost);
+    let (state, reason, lost) = match (how, loss) {
+        (How::Replied(_), None) => (
+            if story.first_cell { ReportedState::Fresh } else { ReportedState::Kept },
+            earlier.map(|(loss, _)| loss.reason),
+            untold.cloned(),
+        ),
+        (_, loss) => {
+            let own = loss.map(|loss| loss.lost.clone()).unwrap_or_default();
+            let lost = untold.map_or_else(|| own.clone(), |untold| untold.clone().and_then(&own));
+            (ReportedState::Lost, loss.map(|loss| loss.reason), Some(lost))
+        }
+    };
+    KernelReport {
+        execution_count: story.execution_count,
+        generation: story.generation,
+        reused: story.reused,
+        state,
+        reason,
+        lost,
+    }
+}
+
+impl Lost {
+    /// The most names that are told.
+    pub const NAMES: usize = 20;
+
+    /// This loss and a later one, told together.
+    #[must_use]
+    pub fn and_then(mut self, later: &Self) -> Self {
+        self.cells += later.cells;
+        self.names_total += later.names_total;
+        self.names.extend_from_slice(&later.names);
+        let excess = self.names.len().saturating_sub(Self::NAMES);
+        self.names.drain(..excess);
+        self
+    }
+
+    /// The variables in words: the latest few, and how many more.
+    fn names_in_words(&self) -> Option<String> {
+        let shown: Vec<&str> =
+            self.names.iter().rev().take(NAMES_IN_TEXT).map(|it| it.name.as_str()).collect();
+        let more = self.names_total.saturating_sub(shown.len() as u64);
+        match (shown.split_last(), more) {
+            (None, 0) => None,
+            (None, more) => Some(format!("{more} variables")),
+            (Some((only, [])), 0) => Some((*only).to_owned()),
+            (Some((last, others)), 0) => Some(format!("{} and {last}", others.join(", "))),
+            (Some(_), more) => Some(format!("{} and {more} more", shown.join(", "))),
+        }
+    }
+}
+
+/// `[new kernel: the previous one was lost (idle 1800 s); gone: df, model and 10 more]`.
+fn new_kernel_line(loss: &Loss) -> String {
+    let gone = loss.lost.names_in_words().map_or_else(String::new, |names| format!("; gone: {names}"));
+    format!("[new kernel: the previous one was lost ({}){gone}]", loss.detail)
+}
+
+const KILLED: &str = "the kernel was killed and restarted";
+
+/// `[timed out after 1 s; the kernel was killed and restarted: 3 cells and x are lost; ...]`.
+fn loss_line(error: &str, verb: &str, loss: Option<&Loss>, advice: &str) -> String {
+    let closed = loss.is_some_and(|loss| loss.reason == LossReason::SessionClosed);
+    let verb = if closed { "its session was closed" } else { verb };
+    let nothing = Lost::default();
+    let lost = loss.map_or(&nothing, |loss| &loss.lost);
+    let cells = match lost.cells {
+        0 => None,
+        1 => Some("1 cell".to_owned()),
+        cells => Some(format!("{cells} cells")),
+    };
+    let what = match (cells, lost.names_in_words()) {
+        (None, None) => return format!("[{error}; {verb}; nothing but this cell is lost]"),
+        (Some(cells), Some(names)) => format!("{cells} and {names}"),
+        (Some(what), None) | (None, Some(what)) => what,
+    };
+    let are = if lost.cells + lost.names_total <= 1 { "is" } else { "are" };
+    let advice = if closed { String::new() } else { format!("; {advice}") };
+    format!("[{error}; {verb}: {what} {are} lost{advice}]")
+}
+
+fn background_line(background: &BackgroundOutput) -> String {
+    let text: String = background.text.trim_end().chars().rev().take(BACKGROUND_CHARS).collect();
+    let text: String = text.chars().rev().collect();
+    let cut = if text.len() < background.text.trim_end().len() { "..." } else { "" };
+    format!("[{} bytes printed between cells: {cut}{text}]", background.bytes_total)
+}
+
+/// A time limit in words: `1 s`, `0.25 s`.
+pub(crate) fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
+}
+
+fn round_2(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 100.0).round() / 100.0
+}
+
+/// Pieces of text, each on a line of its own.
+#[derive(Default)]
+struct Text {
+    text: String,
+}
+
+impl Text {
+    fn block(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.text.push('\n');
+        }
+        self.text.push_str(text);
+    }
+
+    fn line(&mut self, line: &str) {
+        self.block(line);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    fn finish(self) -> String {
+        self.text
+    }
+}

@@ -1,0 +1,29 @@
+//! What can go wrong with sessions.
+
+use super::NameError;
+use crate::folders::FolderError;
+use crate::python_source::StageError;
+
+/// A manager or a session could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The name will not do.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// No folder for sockets.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The Python half could not be unpacked.
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    /// The socket for tool calls could not be bound.
+    #[error("cannot bind the socket for tool calls: {source}")]
+    ToolSocket {
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The runtime is shutting down.
+    #[error("the runtime is shutting down")]
+    ShuttingDown,
+}

@@ -1,0 +1,310 @@
+//! What happens in a session, in order, for those who watch.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use tokio::sync::broadcast;
+
+use crate::execution::{LiveEvent, Outcome};
+use crate::kernel::{KernelState, Transition};
+use crate::provisioner::KernelExit;
+
+/// Events that a watcher may lag behind before it misses some.
+const CAPACITY: usize = 256;
+/// Bytes of text in one event.
+const TEXT_BYTES: usize = 16 * 1024;
+
+/// One thing that happened.
+#[derive(Debug, Clone, Serialize)]
+pub struct Event {
+    /// Rises by one in each session.
+    pub seq: u64,
+    /// When.
+    pub at: Timestamp,
+    /// The session's name.
+    pub session: String,
+    /// Which kernel of the session.
+    pub generation: u64,
+    /// The number of the cell, where it concerns one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cell: Option<u64>,
+    /// What.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum EventKind {
+    /// The kernel does something else now.
+    KernelState {
+        /// What it did.
+        from: KernelState,
+        /// What it does.
+        to: KernelState,
+        /// Why.
+        reason: String,
+    },
+    /// A cell waits for its turn.
+    CellQueued,
+    /// A cell runs.
+    CellStarted,
+    /// It printed.
+    Stdout {
+        /// What, invalid UTF-8 replaced.
+        text: String,
+    },
+    /// It printed as an error.
+    Stderr {
+        /// What, invalid UTF-8 replaced.
+        text: String,
+    },
+    /// The value of its last expression.
+    Result {
+        /// Its repr.
+        data: String,
+    },
+    /// It called a tool.
+    ToolStarted {
+        /// The number of the call in the cell.
+        id: u64,
+        /// The tool.
+        tool: String,
+    },
+    /// A tool call has ended.
+    ToolFinished {
+        /// The number of the call in the cell.
+        id: u64,
+        /// Whether it has no error.
+        ok: bool,
+        /// How long it took.
+        ms: u64,
+    },
+    /// A cell has ended.
+    CellFinished {
+        /// Its result.
+        outcome: Box<Outcome>,
+    },
+    /// The kernel's process is gone.
+    KernelExited {
+        /// Its exit code.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        code: Option<i32>,
+        /// The signal that ended it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
+    },
+    /// The watcher was too slow.
+    Lagged {
+        /// So many events are missing here.
+        missed: u64,
+    },
+}
+
+/// Numbers events and hands them to those who watch.
+#[derive(Debug)]
+pub(super) struct EventLog {
+    session: String,
+    seq: AtomicU64,
+    generation: AtomicU64,
+    sender: broadcast::Sender<Event>,
+}
+
+impl EventLog {
+    pub(super) fn new(session: String) -> Self {
+        Self {
+            session,
+            seq: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            sender: broadcast::Sender::new(CAPACITY),
+        }
+    }
+
+    pub(super) fn watch(&self) -> EventStream {
+        EventStream { receiver: self.sender.subscribe(), last: None }
+    }
+
+    /// Whether anybody watches: what costs is left out otherwise.
+    pub(super) fn is_watched(&self) -> bool {
+        self.sender.receiver_count() > 0
+    }
+
+    pub(super) fn set_generation(&self, generation: u64) {
+        self.generation.store(generation, Ordering::Relaxed);
+    }
+
+    pub(super) fn emit(&self, cell: Option<u64>, kind: EventKind) {
+        let seq = self.seq.fetch_add(1, Ordering::Relaxed) + 1;
+        if !self.is_watched() {
+            return;
+        }
+        let event = Event {
+            seq,
+            at: Timestamp::now(),
+            session: self.session.clone(),
+            generation: self.generation.load(Ordering::Relaxed),
+            cell,
+            kind,
+        };
+        // Nobody watches any more.
+        drop(self.sender.send(event));
+    }
+
+    pub(super) fn transition(&self, transition: Option<Transition>, reason: &str) {
+        if let Some(Transition { from, to }) = transition {
+            tracing::debug!(session = %self.session, ?from, ?to, reason, "kernel state");
+            let reason = reason.to_owned();
+            self.emit(None, EventKind::KernelState { from, to, reason });
+        }
+    }
+
+    pub(super) fn exited(&self, exit: &KernelExit) {
+        let (code, signal) = match exit {
+            KernelExit::Code(code) => (Some(*code), None),
+            KernelExit::Signal(signal) => (None, Some(*signal)),
+            KernelExit::ForkserverGone { .. } | KernelExit::Unknown => (None, None),
+        };
+        self.emit(None, EventKind::KernelExited { code, signal });
+    }
+
+    /// Output of a cell, as events of a bounded size. A character that was cut by the pipe is put
+    /// together again.
+    pub(super) fn output(&self, cell: u64, texts: &mut Texts, event: &LiveEvent) {
+        match event {
+            LiveEvent::Stdout(bytes) => {
+                for text in texts.stdout.take(bytes) {
+                    self.emit(Some(cell), EventKind::Stdout { text });
+                }
+            }
+            LiveEvent::Stderr(bytes) => {
+                for text in texts.stderr.take(bytes) {
+                    self.emit(Some(cell), EventKind::Stderr { text });
+                }
+            }
+            LiveEvent::Result(data) => {
+                self.emit(Some(cell), EventKind::Result { data: data.clone() });
+            }
+        }
+    }
+}
+
+/// The unfinished characters of a cell's streams.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    stdout: Unfinished,
+    stderr: Unfinished,
+}
+
+#[derive(Debug, Default)]
+struct Unfinished {
+    bytes: Vec<u8>,
+}
+
+impl Unfinished {
+    fn take(&mut self, bytes: &[u8]) -> Vec<String> {
+        self.bytes.extend_from_slice(bytes);
+        let mut whole = self.bytes.len();
+        // At most three bytes at the end can be the beginning of a character.
+        for back in 1..=3.min(self.bytes.len()) {
+            let at = self.bytes.len() - back;
+            let Some(first) = self.bytes.get(at).copied() else { break };
+            let needed = match first {
+                0xc2..=0xdf => 2,
+                0xe0..=0xef => 3,
+                0xf0..=0xf4 => 4,
+                0x80..=0xbf => continue,
+                _ => 1,
+            };
+            if needed > back {
+                whole = at;
+            }
+            break;
+        }
+        let rest = self.bytes.split_off(whole);
+        let done = std::mem::replace(&mut self.bytes, rest);
+        let mut texts = Vec::new();
+        let text = String::from_utf8_lossy(&done);
+        let mut text = text.as_ref();
+        while !text.is_empty() {
+            let mut end = text.len().min(TEXT_BYTES);
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            let (piece, more) = text.split_at(end);
+            texts.push(piece.to_owned());
+            text = more;
+        }
+        texts
+    }
+}
+
+/// The events of a session from some moment on.
+#[derive(Debug)]
+pub struct EventStream {
+    receiver: broadcast::Receiver<Event>,
+    last: Option<Event>,
+}
+
+impl EventStream {
+    /// The next event; `None` when the session is gone. A watcher that was too slow gets
+    /// [`EventKind::Lagged`] in place of what it missed.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again: nothing is lost.
+    pub async fn next(&mut self) -> Option<Event> {
+        match self.receiver.recv().await {
+            Ok(event) => {
+                self.last = Some(event.clone());
+                Some(event)
+            }
+            Err(broadcast::error::RecvError::Closed) => None,
+            Err(broadcast::error::RecvError::Lagged(missed)) => {
+                let last = self.last.as_ref();
+                Some(Event {
+                    seq: last.map_or(0, |event| event.seq) + missed,
+                    at: Timestamp::now(),
+                    session: last.map(|event| event.session.clone()).unwrap_or_default(),
+                    generation: last.map_or(0, |event| event.generation),
+                    cell: None,
+                    kind: EventKind::Lagged { missed },
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_that_were_cut_are_put_together() {
+        let text = "aé漢😀b".repeat(3);
+        for size in 1..5 {
+            let mut unfinished = Unfinished::default();
+            let got: String =
+                text.as_bytes().chunks(size).flat_map(|chunk| unfinished.take(chunk)).collect();
+            assert_eq!(got, text);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_slow_watcher_is_told_how_much_it_missed() {
+        let log = EventLog::new("s".to_owned());
+        let mut stream = log.watch();
+        for _ in 0..CAPACITY + 10 {
+            log.emit(Some(1), EventKind::CellStarted);
+        }
+        let lagged = stream.next().await.unwrap();
+        assert!(matches!(lagged.kind, EventKind::Lagged { missed: 10 }), "{lagged:?}");
+        assert_eq!(lagged.seq, 10);
+        let next = stream.next().await.unwrap();
+        assert_eq!(next.seq, 11);
+        let json = serde_json::to_value(&next).unwrap();
+        assert_eq!(json["kind"], "cell_started");
+        assert_eq!(json["cell"], 1);
+    }
+}

@@ -1,0 +1,149 @@
+//! The handle of a session.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::event::EventLog;
+use super::request::Delivery;
+use super::worker::{Control, Job};
+use super::{Cell, EventKind, EventStream, Execution, SessionName};
+use crate::execution::{ErrorClass, LiveEvent, LiveOutput, Outcome, live_output};
+
+/// What the handles and the task of a session share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) name: SessionName,
+    pub(super) events: EventLog,
+    pub(super) generation: AtomicU64,
+    /// The cell that runs: interrupts it.
+    pub(super) current: Mutex<Option<CancellationToken>>,
+    pub(super) closed: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn current(&self) -> MutexGuard<'_, Option<CancellationToken>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A named owner of one kernel. Handles are cheap to clone; the session ends when it is closed or
+/// its registry is gone.
+#[derive(Debug, Clone)]
+pub struct Session {
+    pub(super) shared: Arc<Shared>,
+    pub(super) jobs: mpsc::Sender<Job>,
+    pub(super) controls: mpsc::Sender<Control>,
+}
+
+/// What a kernel printed while it was ended in good order.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// The pieces.
+    pub output: Vec<LiveEvent>,
+}
+
+impl Session {
+    /// Its name.
+    pub fn name(&self) -> &SessionName {
+        &self.shared.name
+    }
+
+    /// Hands a cell over; it runs when those before it have ended. At most 32 wait.
+    pub fn execute(&self, cell: Cell) -> Execution {
+        self.enqueue(cell, false)
+    }
+
+    /// As [`Session::execute`], and what it prints can be read as it comes.
+    pub fn execute_live(&self, cell: Cell) -> Execution {
+        self.enqueue(cell, true)
+    }
+
+    fn enqueue(&self, cell: Cell, is_live: bool) -> Execution {
+        let (answer, result) = oneshot::channel();
+        let interrupt = CancellationToken::new();
+        let generation = self.shared.generation.load(Ordering::Relaxed);
+        let (sender, live) = if is_live {
+            let (sender, receiver) = live_output();
+            (Some(sender), Some(receiver))
+        } else {
+            (None, None)
+        };
+        let execution = Execution { result, interrupt: interrupt.clone(), live, generation };
+        let refuse = |answer: oneshot::Sender<Delivery>, class, sentence: String| {
+            let outcome = Outcome::not_run(class, sentence, generation);
+            // The caller may be gone already.
+            drop(answer.send(Delivery { outcome, received: Arc::default() }));
+        };
+        if let Some(fault) = cell.fault() {
+            refuse(answer, ErrorClass::Usage, fault);
+            return execution;
+        }
+        match self.jobs.try_send(Job { cell, answer, interrupt, live: sender }) {
+            Ok(()) => self.shared.events.emit(None, EventKind::CellQueued),
+            Err(mpsc::error::TrySendError::Full(job)) => refuse(
+                job.answer,
+                ErrorClass::Busy,
+                "32 cells wait for this session already; wait for some of them, or use another \
+                 session"
+                    .to_owned(),
+            ),
+            Err(mpsc::error::TrySendError::Closed(job)) => refuse(
+                job.answer,
+                ErrorClass::Unavailable,
+                "the session was closed; open it again".to_owned(),
+            ),
+        }
+        execution
+    }
+
+    /// Interrupts the cell that runs now; false if none does.
+    pub fn interrupt(&self) -> bool {
+        let current = self.shared.current().clone();
+        current.inspect(CancellationToken::cancel).is_some()
+    }
+
+    /// Discards the kernel's state. A cell that runs is ended as interrupted; those that wait run
+    /// afterwards, on a fresh kernel.
+    pub async fn reset(&self) {
+        let (done, finished) = oneshot::channel();
+        self.interrupt();
+        if self.controls.send(Control::Reset { done }).await.is_ok() {
+            // The task answers or is gone; either way it is done.
+            drop(finished.await);
+        }
+    }
+
+    /// Ends the session: a cell that runs is ended as interrupted, those that wait do not run, the
+    /// kernel has a second to end in good order. Waits until everything it started is gone.
+    pub async fn close(&self) -> Ended {
+        self.shared.closed.store(true, Ordering::Release);
+        let (done, finished) = oneshot::channel();
+        self.interrupt();
+        if self.controls.send(Control::Close { done }).await.is_ok() {
+            return finished.await.unwrap_or_default();
+        }
+        Ended::default()
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.shared.closed.load(Ordering::Acquire) || self.jobs.is_closed()
+    }
+
+    /// What happens in it from now on.
+    pub fn events(&self) -> EventStream {
+        self.shared.events.watch()
+    }
+}
+
+/// Reads a live output to its end.
+pub(super) async fn collect(mut live: LiveOutput) -> Vec<LiveEvent> {
+    let mut pieces = Vec::new();
+    while let Some(piece) = live.next().await {
+        pieces.push(piece);
+    }
+    pieces
+}

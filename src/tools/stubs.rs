@@ -1,0 +1,89 @@
+//! Makes the Python functions of the tools from their descriptions.
+
+use std::fmt::Write;
+
+use super::{ParameterDefault, ToolSpec, ToolTable};
+use crate::python_source::HERMES_TOOLS;
+
+/// The whole `hermes_tools` module: the shim, and a function for each tool.
+pub fn hermes_tools(table: &ToolTable) -> String {
+    let mut source = String::from(HERMES_TOOLS);
+    let mut names = Vec::new();
+    for tool in table.iter() {
+        source.push_str("\n\n");
+        source.push_str(&stub(tool.spec()));
+        names.push(literal(tool.spec().name));
+    }
+    // Writing to a string cannot fail.
+    drop(write!(source, "\n\n__all__ += [{}]\n", names.join(", ")));
+    source
+}
+
+fn stub(spec: &ToolSpec) -> String {
+    let signature: Vec<String> = spec
+        .parameters
+        .iter()
+        .map(|parameter| match default(parameter.default) {
+            Some(value) => format!("{}={value}", parameter.name),
+            None => parameter.name.to_owned(),
+        })
+        .collect();
+    let arguments: Vec<String> = spec
+        .parameters
+        .iter()
+        .map(|parameter| format!("{}: {}", literal(parameter.name), parameter.name))
+        .collect();
+    let keys: Vec<String> = spec.returns.iter().map(|key| literal(key)).collect();
+    let mut lines = vec![spec.about.to_owned(), String::new()];
+    for parameter in spec.parameters {
+        lines.push(format!("{}: {}", parameter.name, parameter.about));
+    }
+    lines.push(String::new());
+    lines.push(format!("Returns a dict with {}; on failure also error.", spec.returns.join(", ")));
+    format!(
+        "def {name}({signature}, **unknown):  # noqa: ANN001, ANN003, ANN201\n    {doc}\n    \
+         return _call({quoted}, {{{arguments}}}, unknown, ({keys},))\n",
+        name = spec.name,
+        signature = signature.join(", "),
+        doc = literal(&lines.join("\n")),
+        quoted = literal(spec.name),
+        arguments = arguments.join(", "),
+        keys = keys.join(", "),
+    )
+}
+
+fn default(default: ParameterDefault) -> Option<String> {
+    match default {
+        ParameterDefault::Required => None,
+        ParameterDefault::Null => Some("None".to_owned()),
+        ParameterDefault::Integer(value) => Some(value.to_string()),
+        ParameterDefault::Text(value) => Some(literal(value)),
+        ParameterDefault::Boolean(value) => Some(if value { "True" } else { "False" }.to_owned()),
+    }
+}
+
+/// A string as a Python literal: JSON's escapes are Python's too.
+fn literal(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_has_a_function_with_its_defaults() {
+        let source = hermes_tools(&ToolTable::standard());
+        assert!(source.starts_with("\"\"\"Host tools"));
+        assert!(source.contains("def read_file(path, offset=1, limit=2000, **unknown):"));
+        assert!(source.contains("def write_file(path, content, **unknown):"));
+        assert!(source.contains("def terminal(command, timeout=None, workdir=None, **unknown):"));
+        assert!(
+            source.contains(
+                r#"return _call("write_file", {"path": path, "content": content}, unknown, "#
+            ),
+            "{source}"
+        );
+        assert!(source.ends_with("__all__ += [\"read_file\", \"write_file\", \"terminal\"]\n"));
+    }
+}
