@@ -1,0 +1,332 @@
+//! Typed views of message contents.
+//!
+//! Reading is tolerant: unknown keys are skipped, a key that is null or of another type counts as
+//! missing unless the view cannot do without it, and lone surrogates become U+FFFD. Shapes: Jupyter
+//! messaging, plus the object `warmcell` in `execute_request` and `execute_reply`.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::error::ContentError;
+use super::lenient::{self, Text, or_default};
+
+/// The content of an `execute_request`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExecuteRequest<'a> {
+    /// The cell.
+    pub code: &'a str,
+    /// The cell's number: rising per session over all its kernels, never 0.
+    pub cell: u64,
+    /// Whether the kernel may ask the front end for a line of input.
+    pub allow_stdin: bool,
+}
+
+impl<'a> ExecuteRequest<'a> {
+    /// A cell that may not ask for input.
+    pub fn new(code: &'a str, cell: u64) -> Self {
+        Self {
+            code,
+            cell,
+            allow_stdin: false,
+        }
+    }
+
+    /// The content as JSON.
+    pub fn to_bytes(&self) -> Bytes {
+        let content = json!({
+            "code": self.code,
+            "silent": false,
+            "store_history": true,
+            "user_expressions": {},
+            "allow_stdin": self.allow_stdin,
+            "stop_on_error": true,
+            "warmcell": { "cell": self.cell },
+        });
+        Bytes::from(content.to_string())
+    }
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ReplyStatus {
+    /// It ran to its end.
+    Ok,
+    /// It raised, or did not compile.
+    Error,
+    /// It never ran, because an earlier one failed.
+    #[serde(alias = "abort")]
+    Aborted,
+}
+
+/// The content of an `execute_reply`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ExecuteReply {
+    /// How the cell ended.
+    pub status: ReplyStatus,
+    /// The kernel's own count of cells.
+    #[serde(default, deserialize_with = "or_default")]
+    pub execution_count: Option<u64>,
+    /// The exception's class; empty where there is none.
+    #[serde(default, deserialize_with = "or_default")]
+    pub ename: String,
+    /// The exception's text; empty where there is none.
+    #[serde(default, deserialize_with = "or_default")]
+    pub evalue: String,
+    /// The traceback, one line or several in each item.
+    #[serde(default, deserialize_with = "texts")]
+    pub traceback: Vec<String>,
+    /// What our own kernel adds; a foreign one does not.
+    #[serde(default, deserialize_with = "or_default")]
+    pub warmcell: Option<CellReport>,
+}
+
+impl ExecuteReply {
+    /// Reads a reply.
+    ///
+    /// # Errors
+    ///
+    /// If it is no JSON object with a known `status`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ContentError> {
+        read("execute_reply", bytes)
+    }
+}
+
+/// What our kernel reports of a cell beyond Jupyter's reply.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct CellReport {
+    /// The number that came with the request; 0 where it is missing.
+    #[serde(deserialize_with = "or_default")]
+    pub cell: u64,
+    /// Set if the cell called `sys.exit`.
+    #[serde(deserialize_with = "or_default")]
+    pub exit: Option<Exit>,
+    /// What became of the global names.
+    #[serde(deserialize_with = "or_default")]
+    pub names: Names,
+    /// Sentences for the caller.
+    #[serde(deserialize_with = "texts")]
+    pub warnings: Vec<String>,
+    /// Where and how the cell failed.
+    #[serde(deserialize_with = "or_default")]
+    pub error: Option<ErrorPlace>,
+}
+
+/// A call of `sys.exit`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Exit {
+    /// Its argument, 0 for None; a number out of range is the nearest that fits, and what is no
+    /// number is 1.
+    #[serde(deserialize_with = "exit_code")]
+    pub code: i64,
+    /// Its argument, if that was neither a number nor None.
+    #[serde(deserialize_with = "or_default")]
+    pub text: Option<String>,
+}
+
+/// Global names after a cell.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Names {
+    /// Names that were bound, with the type of the value; at most 200, the latest last.
+    #[serde(deserialize_with = "pairs")]
+    pub set: Vec<(String, String)>,
+    /// Names that are gone.
+    #[serde(deserialize_with = "texts")]
+    pub del: Vec<String>,
+    /// How many there are.
+    #[serde(deserialize_with = "or_default")]
+    pub total: u64,
+}
+
+/// Where a cell failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ErrorPlace {
+    /// The error class of the result (`syntax`, `exception`, `missing_module`, ...).
+    #[serde(deserialize_with = "or_default")]
+    pub class: String,
+    /// The line, counted from 1.
+    #[serde(deserialize_with = "or_default")]
+    pub line: Option<u64>,
+    /// What the line is in, such as `<cell 3>` or a path.
+    #[serde(deserialize_with = "or_default")]
+    pub place: Option<String>,
+}
+
+/// The content of an `execute_result`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ExecuteResult {
+    /// The kernel's own count of cells.
+    #[serde(deserialize_with = "or_default")]
+    pub execution_count: Option<u64>,
+    /// The value of the last expression.
+    pub data: MimeBundle,
+}
+
+impl ExecuteResult {
+    /// Reads a result.
+    ///
+    /// # Errors
+    ///
+    /// If it is no JSON object.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ContentError> {
+        read("execute_result", bytes)
+    }
+}
+
+/// The content of a `display_data` or `update_display_data`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct DisplayData {
+    /// What is shown.
+    pub data: MimeBundle,
+    /// How to show it, keyed as in `data`.
+    pub metadata: MimeBundle,
+    #[serde(deserialize_with = "or_default")]
+    transient: Transient,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Transient {
+    #[serde(deserialize_with = "or_default")]
+    display_id: Option<String>,
+}
+
+impl DisplayData {
+    /// Reads what is to be shown.
+    ///
+    /// # Errors
+    ///
+    /// If it is no JSON object.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ContentError> {
+        read("display_data", bytes)
+    }
+
+    /// The name under which a later message may change what is shown.
+    pub fn display_id(&self) -> Option<&str> {
+        self.transient.display_id.as_deref()
+    }
+}
+
+/// The content of an `error`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ErrorContent {
+    /// The exception's class.
+    #[serde(deserialize_with = "or_default")]
+    pub ename: String,
+    /// The exception's text.
+    #[serde(deserialize_with = "or_default")]
+    pub evalue: String,
+    /// The traceback, one line or several in each item.
+    #[serde(deserialize_with = "texts")]
+    pub traceback: Vec<String>,
+}
+
+impl ErrorContent {
+    /// Reads an error.
+    ///
+    /// # Errors
+    ///
+    /// If it is no JSON object.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ContentError> {
+        read("error", bytes)
+    }
+}
+
+/// One value in several forms, by MIME type. The forms are kept as they came.
+#[derive(Debug, Clone, Default)]
+pub struct MimeBundle(BTreeMap<String, Box<RawValue>>);
+
+impl MimeBundle {
+    /// The JSON text of one form.
+    pub fn raw(&self, mime: &str) -> Option<&str> {
+        self.0.get(mime).map(|raw| raw.get())
+    }
+
+    /// One form as text: a string, or the lines of a list put together. `None` if it is neither.
+    pub fn text(&self, mime: &str) -> Option<String> {
+        let raw = self.0.get(mime)?;
+        lenient::raw_value(raw).or_else(|| {
+            let lines: Vec<String> = lenient::raw_value(raw)?;
+            Some(lines.concat())
+        })
+    }
+
+    /// The plain text.
+    pub fn text_plain(&self) -> Option<String> {
+        self.text("text/plain")
+    }
+
+    /// The MIME types, in order of their names.
+    pub fn mimes(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Whether there is no form at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'de> Deserialize<'de> for MimeBundle {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        or_default(deserializer).map(Self)
+    }
+}
+
+/// The strings of a list; what is no string is left out.
+fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let items: Vec<Text> = or_default(deserializer)?;
+    Ok(items.into_iter().filter_map(|Text(text)| text).collect())
+}
+
+/// Pairs of strings; a pair that has no first one is left out.
+fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, String)>, D::Error> {
+    let items: Vec<(Text, Text)> = or_default(deserializer)?;
+    let pair =
+        |(Text(first), Text(second)): (Text, Text)| Some((first?, second.unwrap_or_default()));
+    Ok(items.into_iter().filter_map(pair).collect())
+}
+
+/// What `sys.exit` makes of its argument, within the range of `i64`.
+fn exit_code<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    let raw = <&'de RawValue>::deserialize(deserializer)?.get();
+    if raw == "null" {
+        return Ok(0);
+    }
+    // JSON carries integers of any length: one that i64 cannot hold keeps its sign.
+    Ok(raw.parse().unwrap_or_else(|_| match raw.strip_prefix('-') {
+        Some(digits) if is_digits(digits) => i64::MIN,
+        None if is_digits(raw) => i64::MAX,
+        _ => 1,
+    }))
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn read<T: serde::de::DeserializeOwned>(
+    message: &'static str,
+    bytes: &[u8],
+) -> Result<T, ContentError> {
+    lenient::read(bytes).map_err(|error| ContentError {
+        message,
+        reason: error.to_string(),
+    })
+}
+
+#[cfg(test)]
+#[path = "content_tests.rs"]
+mod tests;
