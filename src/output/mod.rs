@@ -1,1 +1,15 @@
-//! Limits of output.
+//! Limits of output: what is shown of what a cell wrote.
+//!
+//! Every text that leaves for a reader passes one choke point, in one fixed order: strip ANSI,
+//! redact, window, spill. A window that came first would cut secrets in two and hide them from
+//! redaction; a spill that came earlier would keep them in a file. This room holds the steps and
+//! their order; it knows no cell, no kernel and no result.
+//!
+//! - [`Window`]: the first and the last part of a cell's stream, within a cap;
+//! - [`Tail`]: the last part of what arrives between cells.
+
+mod tail;
+mod window;
+
+pub use tail::Tail;
+pub use window::{Window, Windowed};
