@@ -1,0 +1,188 @@
+//! Which variables of a caller reach a kernel.
+//!
+//! A name passes if it is on a short list and no word of it speaks of a secret. Everything else is
+//! dropped, so that a credential under a name that nobody thought of stays outside too.
+
+/// Variables that a kernel needs to find its files, speak the user's language and reach the net.
+const PASSED: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PWD",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TERM",
+    "COLORTERM",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "CONDA_DEFAULT_ENV",
+    "PYTHONPATH",
+    "HERMES_HOME",
+    "HERMES_PROFILE",
+    "HERMES_CONFIG",
+    "HERMES_ENV",
+    "LD_LIBRARY_PATH",
+    "NVIDIA_VISIBLE_DEVICES",
+    "MPLBACKEND",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+];
+
+/// Beginnings of names that pass: locale, folders, and the settings of numeric libraries.
+const PASSED_FAMILIES: &[&str] = &["LC_", "XDG_", "CUDA_", "OMP_", "MKL_", "OPENBLAS_"];
+
+/// Proxies, all in lower or all in upper case. They pass if their value has no user part.
+const PROXIES: &[&str] = &[
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "ftp_proxy",
+    "no_proxy",
+];
+
+/// Words that make a name the name of a secret, their plurals included.
+const SECRET_WORDS: &[&str] = &[
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "CREDENTIAL",
+    "AUTH",
+    "DSN",
+    "WEBHOOK",
+    "CREDS",
+    "BEARER",
+    "APIKEY",
+];
+
+/// Values with which editors fail and pagers do not page, so that nothing waits for a person.
+///
+/// An editor that succeeded without a word would have `git commit --amend` or `git rebase -i` accept
+/// a text that nobody wrote; one that fails makes git name the option to use instead.
+const HARMLESS_PROGRAMS: &[(&str, &str)] = &[
+    ("PAGER", "cat"),
+    ("MANPAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("SYSTEMD_PAGER", "cat"),
+    ("LESS", "-FRX"),
+    ("EDITOR", "false"),
+    ("VISUAL", "false"),
+    ("GIT_EDITOR", "false"),
+    ("GIT_SEQUENCE_EDITOR", "false"),
+    ("GIT_MERGE_AUTOEDIT", "no"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("PIP_NO_INPUT", "1"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("PYTHONIOENCODING", "utf-8"),
+    ("PYTHONUTF8", "1"),
+];
+
+/// A caller's environment, divided.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scrubbed {
+    /// Variables that pass, in the order in which they came.
+    pub kept: Vec<(String, String)>,
+    /// Names (never values) of those that do not, in the order in which they came.
+    pub dropped: Vec<String>,
+}
+
+/// Divides an environment into what passes and what does not.
+///
+/// Names are compared exactly, as the system does; words that speak of a secret are found in any
+/// case, between underscores, digits and other signs, and at the borders of `camelCase`. What cannot
+/// be a variable (an empty name, `=` or NUL in the name, NUL in the value) is dropped.
+pub fn scrub(variables: impl IntoIterator<Item = (String, String)>) -> Scrubbed {
+    let mut scrubbed = Scrubbed::default();
+    for (name, value) in variables {
+        if passes(&name, &value) {
+            scrubbed.kept.push((name, value));
+        } else {
+            // What follows such a sign may be a value.
+            let shown = name.split(['=', '\0']).next().unwrap_or_default();
+            scrubbed.dropped.push(shown.to_owned());
+        }
+    }
+    scrubbed
+}
+
+fn passes(name: &str, value: &str) -> bool {
+    if name.contains(['=', '\0']) || value.contains('\0') || has_secret_word(name) {
+        return false;
+    }
+    if is_proxy(name) {
+        // Wherever the sign stands: a password may hold the slash that seems to end the user part.
+        return !value.contains('@');
+    }
+    PASSED.contains(&name)
+        || PASSED_FAMILIES
+            .iter()
+            .any(|family| name.starts_with(family))
+}
+
+fn is_proxy(name: &str) -> bool {
+    PROXIES.iter().any(|proxy| {
+        name == *proxy || (name.eq_ignore_ascii_case(proxy) && !name.contains(char::is_lowercase))
+    })
+}
+
+/// Whether a word of the name is one that names secrets.
+fn has_secret_word(name: &str) -> bool {
+    let is_secret = |word: &str| {
+        let singular = word.strip_suffix(['s', 'S']).unwrap_or(word);
+        SECRET_WORDS.iter().any(|secret| {
+            word.eq_ignore_ascii_case(secret) || singular.eq_ignore_ascii_case(secret)
+        })
+    };
+    name.split(|c: char| !c.is_alphabetic()).any(|run| {
+        // A word that is written as one: the borders of case may be accidents (`ApiKey`, `TOKENs`).
+        is_secret(run) || camel_words(run).iter().any(|word| is_secret(word))
+    })
+}
+
+/// The words of `camelCase` and of `HTTPServer`.
+fn camel_words(run: &str) -> Vec<String> {
+    let letters: Vec<char> = run.chars().collect();
+    let mut words = vec![String::new()];
+    for (index, letter) in letters.iter().enumerate() {
+        let before = index.checked_sub(1).and_then(|before| letters.get(before));
+        let after = letters.get(index + 1);
+        let begins = letter.is_uppercase()
+            && before.is_some_and(|before| {
+                before.is_lowercase() || after.is_some_and(|after| after.is_lowercase())
+            });
+        if begins {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut() {
+            word.push(*letter);
+        }
+    }
+    words
+}
+
+/// Variables that keep programs from waiting for a person, and Python from guessing encodings.
+pub fn harmless_programs() -> Vec<(String, String)> {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    HARMLESS_PROGRAMS.iter().map(owned).collect()
+}
+
+/// Adds [`harmless_programs`], except those that are already there: the user named them.
+pub fn with_harmless_programs(mut kept: Vec<(String, String)>) -> Vec<(String, String)> {
+    let mut added = harmless_programs();
+    added.retain(|(name, _)| kept.iter().all(|(present, _)| present != name));
+    kept.append(&mut added);
+    kept
+}
+
+#[cfg(test)]
+#[path = "scrub_tests.rs"]
+mod tests;
