@@ -58,7 +58,7 @@ where
 /// The same text with invalid UTF-8 and lone surrogate escapes as U+FFFD, and with bare NaN and
 /// infinities as null. What is inside a string is never taken for a bare word, nor the other way
 /// round. Anything else that is wrong stays wrong.
-fn repair(bytes: &[u8]) -> String {
+pub(super) fn repair(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut out = String::with_capacity(text.len());
     let mut rest: &str = &text;

@@ -3,7 +3,8 @@
 //! - `frame`: the bytes on a link, one length and one body per message;
 //! - `message`: channels, a message as uncut bytes, and the header;
 //! - `content`: typed views of the contents that Warmcell itself makes or reads;
-//! - `lenient`: how JSON that Python wrote, and Rust would refuse, is read all the same.
+//! - `lenient`: how JSON that Python wrote, and Rust would refuse, is read all the same;
+//! - [`fuzzing`]: what the fuzz target does.
 //!
 //! Everything here is pure: bytes in, values out. The room knows no process, no socket and no
 //! clock. The bytes come from code that nobody checked, so nothing here panics, recurses with the
@@ -12,6 +13,7 @@
 mod content;
 mod error;
 mod frame;
+pub mod fuzzing;
 mod lenient;
 mod message;
 
