@@ -15,10 +15,10 @@ mod text;
 
 pub use authority::CellAuthority;
 pub use cell::{CellRun, CellTask, How, run};
-pub use live::{LiveEvent, LiveOutput, live_output};
+pub use live::{LiveEvent, LiveOutput, LiveSender, live_output};
 pub use outcome::{
     BackgroundOutput, ErrorClass, KernelReport, LossReason, Lost, LostName, Outcome, ReportedState,
     Status,
 };
-pub use output::Caps;
+pub use output::{Caps, shutdown_sink};
 pub use text::{Loss, Story, outcome_of};

@@ -1,12 +1,12 @@
 //! Collects what one cell prints and shows.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
 use super::live::{LiveEvent, LiveSender};
 use crate::jupyter::{ExecuteResult, RawMessage};
-use crate::kernel::{CellSink, Pressure};
+use crate::kernel::{CellSink, Pressure, SharedSink};
 use crate::output::{Window, Windowed};
 
 /// How much of the output a result shows, in bytes.
@@ -79,6 +79,12 @@ impl CellOutput {
             live.send(event);
         }
     }
+}
+
+/// A sink for what a kernel prints while it is ended in good order.
+pub fn shutdown_sink(live: LiveSender) -> SharedSink {
+    let caps = Caps { stdout: 0, stderr: 0 };
+    Arc::new(Mutex::new(CellOutput::new(caps, Some(live), None)))
 }
 
 impl CellSink for CellOutput {

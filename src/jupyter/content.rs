@@ -244,7 +244,8 @@ impl ErrorContent {
     }
 }
 
-/// One value in several forms, by MIME type. The forms are kept as they came.
+/// One value in several forms, by MIME type. The forms are kept as they came, apart from what JSON
+/// cannot carry.
 #[derive(Debug, Clone, Default)]
 pub struct MimeBundle(BTreeMap<String, Box<RawValue>>);
 

@@ -1,23 +1,23 @@
 //! Reads JSON that Python writes and `serde_json` refuses.
 //!
 //! Python's `json` writes lone surrogates as escapes (`"\ud800"`) and, unless told not to, `NaN`,
-//! `Infinity` and `-Infinity`. One such value must not cost the message it is in. The bytes are
-//! first read as they are; only if that fails are they repaired and read again.
+//! `Infinity` and `-Infinity`. One such value must not cost the message it is in. A message is
+//! therefore repaired before it is read: once and as a whole, because a second try for each value
+//! that fails would let nested values multiply the work.
+
+use std::borrow::Cow;
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// Reads a JSON object, repairing it if need be.
+/// Reads a JSON object, repaired if need be.
 ///
 /// Unknown keys are skipped at any depth; a known key nested deeper than 128 levels is an error.
 pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
-    if let Ok(value) = object(bytes).and_then(|()| serde_json::from_slice(bytes)) {
-        return Ok(value);
-    }
-    let repaired = repair(bytes);
-    object(repaired.as_bytes())?;
-    serde_json::from_str(&repaired)
+    let text = repair(bytes);
+    object(text.as_bytes())?;
+    serde_json::from_str(&text)
 }
 
 /// Refuses what does not begin as an object: serde would also fill a struct from an array.
@@ -28,12 +28,9 @@ fn object(bytes: &[u8]) -> Result<(), serde_json::Error> {
     }
 }
 
-/// The value in a raw piece of JSON, repaired if need be; `None` if it is of another type.
+/// The value in a raw piece of a message; `None` if it is of another type.
 pub(super) fn raw_value<T: DeserializeOwned>(raw: &RawValue) -> Option<T> {
-    if let Ok(value) = serde_json::from_str(raw.get()) {
-        return Some(value);
-    }
-    serde_json::from_str(&repair(raw.get().as_bytes())).ok()
+    serde_json::from_str(raw.get()).ok()
 }
 
 /// A string in a list whose other items may be anything.
@@ -41,7 +38,13 @@ pub(super) struct Text(pub(super) Option<String>);
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        or_default(deserializer).map(Self)
+        let raw = <&'de RawValue>::deserialize(deserializer)?;
+        // Most of what is no string is told by its first byte, without the making of an error.
+        Ok(Self(if raw.get().starts_with('"') {
+            raw_value(raw)
+        } else {
+            None
+        }))
     }
 }
 
@@ -57,55 +60,65 @@ where
 
 /// The same text with invalid UTF-8 and lone surrogate escapes as U+FFFD, and with bare NaN and
 /// infinities as null. What is inside a string is never taken for a bare word, nor the other way
-/// round. Anything else that is wrong stays wrong.
-<<<<<<< HEAD
-fn repair(bytes: &[u8]) -> String {
-=======
-pub(super) fn repair(bytes: &[u8]) -> String {
->>>>>>> wt-c
+/// round. Anything else that is wrong stays wrong. Without a copy where nothing is to be done.
+pub(super) fn repair(bytes: &[u8]) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(bytes);
-    let mut out = String::with_capacity(text.len());
-    let mut rest: &str = &text;
+    match replace_escapes_and_words(&text) {
+        Some(repaired) => Cow::Owned(repaired),
+        None => text,
+    }
+}
+
+fn replace_escapes_and_words(text: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut copied = 0;
+    let mut at = 0;
     let mut in_string = false;
-    // Everything of interest begins with one of these; what lies between is copied whole.
-    while let Some(at) = rest.find(|c| match c {
-        '"' => true,
-        '\\' => in_string,
-        'N' | 'I' | '-' => !in_string,
-        _ => false,
-    }) {
-        let (before, special) = rest.split_at(at);
-        out.push_str(before);
-        let (written, length) = if special.starts_with('"') {
+    // Everything of interest begins with one of these, and they are no part of a wide character.
+    let next = |from: usize, in_string: bool| {
+        let rest = text.as_bytes().get(from..)?;
+        let found = rest.iter().position(|byte| match byte {
+            b'"' => true,
+            b'\\' => in_string,
+            b'N' | b'I' | b'-' => !in_string,
+            _ => false,
+        })?;
+        let at = from + found;
+        Some((at, text.get(at..)?))
+    };
+    while let Some((found, special)) = next(at, in_string) {
+        let (replacement, length) = if special.starts_with('"') {
             in_string = !in_string;
-            ("\"", 1)
+            (None, 1)
         } else if in_string {
             escape(special)
         } else {
             bare_word(special)
         };
-        out.push_str(written);
-        rest = special.get(length..).unwrap_or_default();
+        at = found + length;
+        if let Some(replacement) = replacement {
+            out.push_str(text.get(copied..found).unwrap_or_default());
+            out.push_str(replacement);
+            copied = at;
+        }
     }
-    out.push_str(rest);
-    out
+    if copied == 0 {
+        return None;
+    }
+    out.push_str(text.get(copied..).unwrap_or_default());
+    Some(out)
 }
 
-/// What to write for the escape at the beginning of `text`, and how many bytes it has.
-fn escape(text: &str) -> (&str, usize) {
-    let whole = |length: usize| (text.get(..length).unwrap_or(text), length.min(text.len()));
+/// What to write for the escape at the beginning of `text`, if not itself, and its length in bytes.
+fn escape(text: &str) -> (Option<&'static str>, usize) {
     match surrogate(text) {
         Some(Surrogate::High) => match text.get(6..).and_then(surrogate) {
-            Some(Surrogate::Low) => whole(12),
-            _ => ("\\ufffd", 6),
+            Some(Surrogate::Low) => (None, 12),
+            _ => (Some("\\ufffd"), 6),
         },
-        Some(Surrogate::Low) => ("\\ufffd", 6),
-        // Two bytes, so that an escaped quote or backslash is not seen again. The second
-        // character of a broken escape may be a wide one.
-        None => {
-            let second = text.chars().nth(1).map_or(0, char::len_utf8);
-            whole(1 + second)
-        }
+        Some(Surrogate::Low) => (Some("\\ufffd"), 6),
+        // With the character after it, so that an escaped quote or backslash is not seen again.
+        None => (None, 1 + text.chars().nth(1).map_or(0, char::len_utf8)),
     }
 }
 
@@ -126,14 +139,15 @@ fn surrogate(text: &str) -> Option<Surrogate> {
     }
 }
 
-/// What to write for the bare text at the beginning of `text`, and how many bytes it has.
-fn bare_word(text: &str) -> (&str, usize) {
+/// What to write for the bare text at the beginning of `text`, if not itself, and its length in
+/// bytes.
+fn bare_word(text: &str) -> (Option<&'static str>, usize) {
     for word in ["NaN", "Infinity", "-Infinity"] {
         if text.starts_with(word) {
-            return ("null", word.len());
+            return (Some("null"), word.len());
         }
     }
-    (text.get(..1).unwrap_or(text), 1)
+    (None, 1)
 }
 
 #[cfg(test)]

@@ -92,6 +92,9 @@ pub(super) struct Forkserver {
     suspect: AtomicBool,
     /// Kills the process.
     end: CancellationToken,
+    control: Arc<ControlSocket>,
+    /// Set when the process is gone.
+    done: watch::Sender<bool>,
 }
 
 /// Why an interpreter would not become a forkserver.
@@ -153,6 +156,7 @@ impl Forkserver {
             }
         };
         let (orders, queue) = mpsc::channel(QUEUED_ORDERS);
+        let control = Arc::new(control);
         let server = Arc::new(Self {
             interpreter,
             orders,
@@ -161,8 +165,9 @@ impl Forkserver {
             heard: watch::Sender::new(Instant::now()),
             suspect: AtomicBool::new(false),
             end: CancellationToken::new(),
+            control: Arc::clone(&control),
+            done: watch::Sender::new(false),
         });
-        let control = Arc::new(control);
         tokio::spawn(write_orders(Arc::clone(&control), queue));
         tokio::spawn(log_printed(printed));
         let task = Reader {
@@ -237,6 +242,14 @@ impl Forkserver {
                 server.state().gone.get_or_insert_with(|| "was silent and was killed".to_owned());
             }
         });
+    }
+
+    /// Lets it end everything and itself, and waits for that.
+    pub(super) async fn shut_down(&self) {
+        self.control.close();
+        let mut done = self.done.subscribe();
+        // It kills what is left at once; a process that is stuck in the system is not waited for.
+        drop(timeout(Duration::from_secs(5), done.wait_for(|done| *done)).await);
     }
 
     /// Has a child ended, and what it leaves behind.
@@ -461,13 +474,17 @@ impl Reader {
             }
             Ok(None) | Err(_) => "is gone".to_owned(),
         };
-        if let Some(server) = self.server.upgrade() {
-            tracing::warn!(%reason, "a forkserver is gone");
+        let server = self.server.upgrade();
+        if let Some(server) = &server {
+            tracing::debug!(%reason, "a forkserver is gone");
             server.gone(&reason);
         }
         let left = end_orphans(self.adopts, &[self.marker]).await;
         if left > 0 {
             tracing::error!(left, "processes of a dead forkserver could not be ended");
+        }
+        if let Some(server) = server {
+            server.done.send_replace(true);
         }
     }
 }

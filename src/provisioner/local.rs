@@ -33,6 +33,8 @@ pub struct LocalOptions {
     pub sockets: PathBuf,
     /// Whether this process adopts orphans.
     pub adopt_orphans: bool,
+    /// The limits on descriptors that kernels get, `[soft, hard]`, -1 for none.
+    pub nofile: [i64; 2],
 }
 
 type Key = (PathBuf, Vec<(String, String)>);
@@ -42,8 +44,6 @@ type Slot = Arc<tokio::sync::Mutex<Option<Arc<Forkserver>>>>;
 #[derive(Debug)]
 pub struct LocalProvisioner {
     options: LocalOptions,
-    /// The limit on descriptors that kernels get: what it was before the manager raised its own.
-    nofile: [i64; 2],
     servers: Mutex<HashMap<Key, Slot>>,
 }
 
@@ -59,9 +59,24 @@ struct Ends {
 impl LocalProvisioner {
     /// A provisioner without a forkserver; the first kernel starts one.
     pub fn new(options: LocalOptions) -> Self {
+        Self { options, servers: Mutex::default() }
+    }
+
+    /// The limits on descriptors of this process: to be asked before it raises its own, since
+    /// kernels should see what the user has set.
+    pub fn limits() -> [i64; 2] {
         let (soft, hard) = nofile_limits();
-        let limit = |value: Option<u64>| value.and_then(|it| i64::try_from(it).ok()).unwrap_or(-1);
-        Self { options, nofile: [limit(soft), limit(hard)], servers: Mutex::default() }
+        [soft, hard].map(|it| it.and_then(|it| i64::try_from(it).ok()).unwrap_or(-1))
+    }
+
+    /// Ends all forkservers and waits until they are gone. Kernels that still live are killed.
+    pub async fn shut_down(&self) {
+        let slots: Vec<Slot> = self.servers().drain().map(|(_, slot)| slot).collect();
+        for slot in slots {
+            if let Some(server) = slot.lock().await.take() {
+                server.shut_down().await;
+            }
+        }
     }
 
     /// A forkserver for the first candidate that will do.
@@ -119,6 +134,12 @@ impl LocalProvisioner {
         })
         .await?;
         *slot = Some(Arc::clone(&server));
+        // A session that lives asks for the interpreter itself, whatever had led to it.
+        let own = (server.interpreter().executable.clone(), environment.to_vec());
+        if own.0 != candidate.path {
+            let alias = Arc::new(tokio::sync::Mutex::new(Some(Arc::clone(&server))));
+            self.servers().entry(own).or_insert(alias);
+        }
         Ok(server)
     }
 
@@ -134,7 +155,7 @@ impl LocalProvisioner {
             argv: request.argv.clone(),
             cwd: request.cwd.clone(),
             umask: request.umask,
-            rlimits: BTreeMap::from([("NOFILE", self.nofile)]),
+            rlimits: BTreeMap::from([("NOFILE", self.options.nofile)]),
             env: Some(request.environment.iter().cloned().collect()),
             env_fd: None,
         }

@@ -1,17 +1,30 @@
 //! Host tools that code in a cell may call.
+//!
+//! A cell calls a generated Python function (`stubs`), which asks over the session's socket
+//! (`server`, `frame`); the call is made if the cell's `authority` covers it. One `table` lists the
+//! tools; each has a file or folder of its own.
 
+mod authority;
 mod files;
+mod frame;
 mod lines;
 mod paths;
 mod read_file;
 mod replace;
+mod server;
+mod stubs;
+mod table;
 #[cfg(test)]
 mod testing;
 mod tool;
 mod trail;
 mod write_file;
 
+pub use authority::{Authority, Terms, ToolCallRecord, ToolEvent, ToolObserver, ToolUse};
 pub use read_file::ReadFile;
+pub use server::{ToolServer, ToolSettings};
+pub use stubs::hermes_tools;
+pub use table::{Grant, ToolTable};
 pub use tool::{
     Arguments, Parameter, ParameterDefault, Tool, ToolContext, ToolFailure, ToolResult, ToolSpec,
 };

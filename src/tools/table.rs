@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{ReadFile, Terminal, Tool, WriteFile};
+use super::{ReadFile, Tool, WriteFile};
 
 /// The tools of a manager, in the order in which they are listed.
 #[derive(Debug, Clone)]
@@ -17,7 +17,6 @@ impl ToolTable {
         Self::of(vec![
             Arc::new(ReadFile) as Arc<dyn Tool>,
             Arc::new(WriteFile),
-            Arc::new(Terminal::default()),
         ])
     }
 

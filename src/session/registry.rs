@@ -1,0 +1,188 @@
+//! The sessions of a manager, by name.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc;
+
+use super::event::EventLog;
+use super::session::Shared;
+use super::starter::{Starter, environments};
+use super::worker::{SessionTerms, Worker};
+use super::{Session, SessionError, SessionName};
+use crate::config::{Caller, Settings};
+use crate::execution::Caps;
+use crate::folders::{private_bases, socket_folder};
+use crate::kernel::FrameBudget;
+use crate::process::{adopt_orphans, hide_memory, raise_nofile};
+use crate::provisioner::{LocalOptions, LocalProvisioner};
+use crate::python_source::{Staged, stage};
+use crate::tools::{ToolServer, ToolSettings, ToolTable, hermes_tools};
+
+/// Cells of one session that may wait.
+const WAITING_CELLS: usize = 32;
+/// Resets and closes that may wait.
+const WAITING_CONTROLS: usize = 8;
+/// Bytes that unfinished frames of all kernels may take together.
+const FRAME_BUDGET_BYTES: usize = 256 << 20;
+
+/// A manager: it holds sessions, and everything they have in common.
+#[derive(Debug)]
+pub struct Registry {
+    settings: Settings,
+    tools: ToolTable,
+    sockets: PathBuf,
+    sources: Staged,
+    provisioner: Arc<LocalProvisioner>,
+    budget: Arc<FrameBudget>,
+    sessions: Mutex<HashMap<SessionName, Session>>,
+}
+
+impl Registry {
+    /// A manager with the tools of [`ToolTable::standard`].
+    ///
+    /// # Errors
+    ///
+    /// If no folder can be had for sockets or for the Python half.
+    pub async fn start(settings: Settings) -> Result<Self, SessionError> {
+        Self::with_tools(settings, ToolTable::standard()).await
+    }
+
+    /// A manager with tools of one's own.
+    ///
+    /// # Errors
+    ///
+    /// If no folder can be had for sockets or for the Python half.
+    pub async fn with_tools(settings: Settings, tools: ToolTable) -> Result<Self, SessionError> {
+        let adopts = settings.adopt_orphans && adopt_orphans();
+        let provisioner_limits = LocalProvisioner::limits();
+        raise_nofile();
+        hide_memory();
+        let for_folders = settings.clone();
+        let shim = hermes_tools(&tools);
+        let (sockets, sources) = tokio::task::spawn_blocking(move || folders(&for_folders, &shim))
+            .await
+            .map_err(|_the_runtime_ends| SessionError::ShuttingDown)??;
+        let provisioner = Arc::new(LocalProvisioner::new(LocalOptions {
+            sources: sources.folder.clone(),
+            sockets: sockets.clone(),
+            adopt_orphans: adopts,
+            nofile: provisioner_limits,
+        }));
+        Ok(Self {
+            settings,
+            tools,
+            sockets,
+            sources,
+            provisioner,
+            budget: FrameBudget::new(FRAME_BUDGET_BYTES),
+            sessions: Mutex::default(),
+        })
+    }
+
+    /// Places that would not do for the Python half, with the reason; empty if the home did.
+    pub fn passed_over(&self) -> &[String] {
+        &self.sources.passed_over
+    }
+
+    /// The session of that name; made if there is none. A session that lives keeps what it got from
+    /// its first caller. No kernel is started before the first cell.
+    ///
+    /// # Errors
+    ///
+    /// If the name will not do, or the session's socket cannot be bound.
+    pub fn session(&self, name: &str, caller: &Caller) -> Result<Session, SessionError> {
+        let name = SessionName::parse(name)?;
+        let mut sessions = self.sessions();
+        if let Some(session) = sessions.get(&name).filter(|session| !session.is_closed()) {
+            return Ok(session.clone());
+        }
+        let session = self.open(name.clone(), caller)?;
+        sessions.insert(name, session.clone());
+        Ok(session)
+    }
+
+    /// The names of the sessions that live, in order.
+    pub fn names(&self) -> Vec<SessionName> {
+        let mut names: Vec<SessionName> = self
+            .sessions()
+            .values()
+            .filter(|session| !session.is_closed())
+            .map(|session| session.name().clone())
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn open(&self, name: SessionName, caller: &Caller) -> Result<Session, SessionError> {
+        let settings = ToolSettings {
+            table: self.tools.clone(),
+            agent_home: self.settings.home.clone(),
+            user_home: caller.variable("HOME").map(PathBuf::from),
+            terminal_timeout: self.settings.terminal_timeout,
+        };
+        let tools = ToolServer::bind(&self.sockets, settings)
+            .map_err(|source| SessionError::ToolSocket { source })?;
+        let environments = environments(caller, tools.variables(), &self.sources.folder);
+        let provisioner = Arc::clone(&self.provisioner);
+        let starter =
+            Starter::new(provisioner as _, Arc::clone(&self.budget), caller, &environments);
+        let shared = Arc::new(Shared {
+            events: EventLog::new(name.to_string()),
+            name,
+            generation: AtomicU64::new(0),
+            current: Mutex::default(),
+            closed: AtomicBool::new(false),
+        });
+        let terms = SessionTerms {
+            limits: self.settings.limits,
+            caps: Caps {
+                stdout: self.settings.max_stdout_bytes,
+                stderr: self.settings.max_stderr_bytes,
+            },
+            end_grace: self.settings.end_grace,
+            commands_environment: environments.commands,
+        };
+        let (jobs, job_queue) = mpsc::channel(WAITING_CELLS);
+        let (controls, control_queue) = mpsc::channel(WAITING_CONTROLS);
+        let worker = Worker::new(Arc::clone(&shared), terms, starter, tools);
+        tokio::spawn(worker.run(job_queue, control_queue));
+        Ok(Session { shared, jobs, controls })
+    }
+
+    /// Closes all sessions and waits until everything that was started is gone.
+    pub async fn shut_down(&self) {
+        let sessions: Vec<Session> =
+            self.sessions().drain().map(|(_, session)| session).collect();
+        let mut closing = tokio::task::JoinSet::new();
+        for session in sessions {
+            closing.spawn(async move { drop(session.close().await) });
+        }
+        while closing.join_next().await.is_some() {}
+        self.provisioner.shut_down().await;
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionName, Session>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        // Usually a forkserver has removed it; if none was ever started nobody else does. A folder
+        // that still holds sockets of living sessions stays for the forkserver.
+        drop(std::fs::remove_dir(&self.sockets));
+    }
+}
+
+fn folders(settings: &Settings, shim: &str) -> Result<(PathBuf, Staged), SessionError> {
+    let private =
+        private_bases(settings.runtime_dir.as_deref(), settings.temp_dir.as_deref());
+    let mut bases = vec![settings.home.join("cache").join("warmcell")];
+    bases.extend(private.iter().map(|base| base.join("python")));
+    let sources = stage(&bases, shim)?;
+    let sockets = socket_folder(&private)?;
+    Ok((sockets, sources))
+}
