@@ -243,7 +243,6 @@ def settle() -> None:
 
 def main(bare: set[str], folder: str) -> None:
     """Takes over the process that the manager has started."""
-    os.setsid()
     platform_calls.adopt_orphans()
     platform_calls.hide_memory(True)
     platform_calls.name_process(b"warmcell-forks")

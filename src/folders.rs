@@ -30,8 +30,16 @@ pub struct FolderError {
 pub fn private_bases(runtime_dir: Option<&Path>, temp_dir: Option<&Path>) -> Vec<PathBuf> {
     let own = format!("warmcell-{}", rustix::process::getuid().as_raw());
     let mut bases = Vec::new();
-    bases.extend(runtime_dir.filter(|path| path.is_absolute()).map(|path| path.join("warmcell")));
-    bases.extend(temp_dir.filter(|path| path.is_absolute()).map(|path| path.join(&own)));
+    bases.extend(
+        runtime_dir
+            .filter(|path| path.is_absolute())
+            .map(|path| path.join("warmcell")),
+    );
+    bases.extend(
+        temp_dir
+            .filter(|path| path.is_absolute())
+            .map(|path| path.join(&own)),
+    );
     bases.push(Path::new("/tmp").join(own));
     bases
 }
@@ -58,7 +66,9 @@ fn try_socket_folder(base: &Path) -> Result<PathBuf, String> {
     let folder = base.join(format!("m-{}-{}", std::process::id(), random_hex(4)));
     let length = folder.as_os_str().len() + SOCKET_NAME_BYTES;
     if length > MAX_SOCKET_PATH {
-        return Err(format!("a socket there would have a path of {length} bytes, the limit is 100"));
+        return Err(format!(
+            "a socket there would have a path of {length} bytes, the limit is 100"
+        ));
     }
     private_folder(base).map_err(|error| error.to_string())?;
     private_folder(&folder).map_err(|error| error.to_string())?;
@@ -80,7 +90,10 @@ fn try_socket_folder(base: &Path) -> Result<PathBuf, String> {
 /// If it cannot be made, or what is there is a link, belongs to somebody else or is open to others.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent().filter(|parent| !parent.exists()) {
-        DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(parent)?;
     }
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => return Ok(()),
@@ -88,7 +101,12 @@ pub fn private_folder(path: &Path) -> io::Result<()> {
         Err(error) => return Err(error),
     }
     let found = fs::symlink_metadata(path)?;
-    let refuse = |what: &str| Err(io::Error::new(io::ErrorKind::PermissionDenied, what.to_owned()));
+    let refuse = |what: &str| {
+        Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            what.to_owned(),
+        ))
+    };
     if !found.is_dir() {
         return refuse("it is a link or a file, not a folder");
     }
@@ -115,7 +133,10 @@ mod tests {
         let folder = socket_folder(&[long.clone(), short.clone()]).unwrap();
         assert!(folder.starts_with(&short));
         assert!(!long.exists());
-        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(
+            fs::metadata(&folder).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
     }
 
     #[test]
@@ -130,6 +151,9 @@ mod tests {
         assert_eq!(error.tried.len(), 2);
         assert!(error.to_string().contains("open to other users"), "{error}");
         assert!(error.to_string().contains("a link or a file"), "{error}");
-        assert!(error.to_string().contains("set XDG_RUNTIME_DIR or TMPDIR"), "{error}");
+        assert!(
+            error.to_string().contains("set XDG_RUNTIME_DIR or TMPDIR"),
+            "{error}"
+        );
     }
 }

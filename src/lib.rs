@@ -1,5 +1,6 @@
 //! Warmcell keeps a Python kernel alive between an agent's calls.
 
+pub mod cli;
 pub mod config;
 pub mod environment;
 pub mod execution;

@@ -1,2 +1,7 @@
-//! The `warmcell` command.
-fn main() {}
+//! The `warmcell` command; everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    warmcell::cli::main()
+}

@@ -25,7 +25,10 @@ const PACKAGE: &[(&str, &str)] = &[
     ("kernel.py", include_str!("../python/kernel.py")),
     ("link.py", include_str!("../python/link.py")),
     ("names.py", include_str!("../python/names.py")),
-    ("platform_calls.py", include_str!("../python/platform_calls.py")),
+    (
+        "platform_calls.py",
+        include_str!("../python/platform_calls.py"),
+    ),
     ("streams.py", include_str!("../python/streams.py")),
 ];
 
@@ -89,7 +92,12 @@ pub fn stage(bases: &[PathBuf], hermes_tools: &str) -> Result<Staged, StageError
     let mut passed_over = Vec::new();
     for base in bases {
         match stage_in(&base.join(&name), &files) {
-            Ok(folder) => return Ok(Staged { folder, passed_over }),
+            Ok(folder) => {
+                return Ok(Staged {
+                    folder,
+                    passed_over,
+                });
+            }
             Err(error) => passed_over.push(format!("{}: {error}", base.display())),
         }
     }
@@ -104,7 +112,11 @@ fn content_hash(files: &[(PathBuf, &str)]) -> String {
         hash.update((text.len() as u64).to_le_bytes());
         hash.update(text.as_bytes());
     }
-    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn stage_in(folder: &Path, files: &[(PathBuf, &str)]) -> io::Result<PathBuf> {
@@ -129,7 +141,9 @@ fn stage_in(folder: &Path, files: &[(PathBuf, &str)]) -> io::Result<PathBuf> {
     if is_whole(folder, files) {
         return Ok(folder.to_owned());
     }
-    written.and(Err(io::Error::other("what was written is not what is there")))
+    written.and(Err(io::Error::other(
+        "what was written is not what is there",
+    )))
 }
 
 fn write_all(staging: &Path, files: &[(PathBuf, &str)]) -> io::Result<()> {
@@ -164,7 +178,10 @@ mod tests {
         let first = stage(&bases, "tools").unwrap();
         let file = first.folder.join("_warmcell/kernel.py");
         assert!(fs::read_to_string(&file).unwrap().contains("def become"));
-        assert_eq!(fs::read_to_string(first.folder.join("tools/hermes_tools.py")).unwrap(), "tools");
+        assert_eq!(
+            fs::read_to_string(first.folder.join("tools/hermes_tools.py")).unwrap(),
+            "tools"
+        );
         fs::write(&file, "changed").unwrap();
         let second = stage(&bases, "tools").unwrap();
         assert_eq!(first, second);
@@ -183,7 +200,10 @@ mod tests {
         assert!(staged.folder.starts_with(&good));
         assert_eq!(staged.passed_over.len(), 1);
         let error = stage(&[file.join("cache")], "tools").unwrap_err();
-        assert!(error.to_string().contains("set HERMES_HOME or TMPDIR"), "{error}");
+        assert!(
+            error.to_string().contains("set HERMES_HOME or TMPDIR"),
+            "{error}"
+        );
     }
 
     #[test]

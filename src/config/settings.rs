@@ -19,7 +19,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(300), max_tool_calls: 50 }
+        Self {
+            timeout: Duration::from_secs(300),
+            max_tool_calls: 50,
+        }
     }
 }
 
@@ -38,10 +41,14 @@ impl Limits {
     ///
     /// If it is no number, or out of range.
     pub fn parse_timeout(text: &str) -> Result<Duration, LimitError> {
-        let error = || LimitError { got: text.to_owned() };
+        let error = || LimitError {
+            got: text.to_owned(),
+        };
         let seconds: f64 = text.trim().parse().map_err(|_not_a_number| error())?;
         let timeout = Duration::try_from_secs_f64(seconds).map_err(|_out_of_range| error())?;
-        Self::check_timeout(timeout).map(|()| timeout).map_err(|_out_of_range| error())
+        Self::check_timeout(timeout)
+            .map(|()| timeout)
+            .map_err(|_out_of_range| error())
     }
 
     /// Whether a time limit is in range.
@@ -53,7 +60,9 @@ impl Limits {
         if (MIN_TIMEOUT..=MAX_TIMEOUT).contains(&timeout) {
             Ok(())
         } else {
-            Err(LimitError { got: timeout.as_secs_f64().to_string() })
+            Err(LimitError {
+                got: timeout.as_secs_f64().to_string(),
+            })
         }
     }
 }
@@ -110,14 +119,15 @@ pub struct Caller {
     pub umask: u32,
     /// An interpreter that was asked for by name: no other is tried.
     pub python: Option<PathBuf>,
-    /// Variables that pass as they are, because the caller named them.
-    pub pass: Vec<(String, String)>,
 }
 
 impl Caller {
     /// A variable of the caller's environment.
     pub fn variable(&self, name: &str) -> Option<&str> {
-        self.environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.environment
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -129,10 +139,18 @@ mod tests {
 
     #[test]
     fn a_timeout_is_read_within_its_range() {
-        assert_eq!(Limits::parse_timeout("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(
+            Limits::parse_timeout("1.5"),
+            Ok(Duration::from_millis(1500))
+        );
         assert_eq!(Limits::parse_timeout("0.001"), Ok(Duration::from_millis(1)));
-        assert_eq!(Limits::parse_timeout("86400"), Ok(Duration::from_secs(86_400)));
-        for text in ["0", "0.0001", "-1", "86400.1", "1e9", "nan", "inf", "abc", ""] {
+        assert_eq!(
+            Limits::parse_timeout("86400"),
+            Ok(Duration::from_secs(86_400))
+        );
+        for text in [
+            "0", "0.0001", "-1", "86400.1", "1e9", "nan", "inf", "abc", "",
+        ] {
             let error = Limits::parse_timeout(text).unwrap_err();
             assert_eq!(error.got, text);
         }

@@ -53,12 +53,22 @@ pub fn candidates(caller: &Caller) -> Vec<Candidate> {
         } else {
             caller.cwd.join(python)
         };
-        return vec![Candidate { path, source: "--python", explicit: true }];
+        return vec![Candidate {
+            path,
+            source: "--python",
+            explicit: true,
+        }];
     }
     let mut found = Vec::new();
-    if let Some(root) = caller.variable("VIRTUAL_ENV").filter(|root| !root.is_empty()) {
+    if let Some(root) = caller
+        .variable("VIRTUAL_ENV")
+        .filter(|root| !root.is_empty())
+    {
         let bin = caller.cwd.join(root).join("bin");
-        let path = ["python", "python3"].map(|name| bin.join(name)).into_iter().find(|p| p.exists());
+        let path = ["python", "python3"]
+            .map(|name| bin.join(name))
+            .into_iter()
+            .find(|p| p.exists());
         found.push(Candidate {
             path: path.unwrap_or_else(|| bin.join("python")),
             source: "VIRTUAL_ENV",
@@ -66,7 +76,11 @@ pub fn candidates(caller: &Caller) -> Vec<Candidate> {
         });
     }
     if let Some(path) = on_path(caller, Path::new("python3")) {
-        found.push(Candidate { path, source: "PATH", explicit: false });
+        found.push(Candidate {
+            path,
+            source: "PATH",
+            explicit: false,
+        });
     }
     found
 }
@@ -79,7 +93,8 @@ fn on_path(caller: &Caller, name: &Path) -> Option<PathBuf> {
         .filter(|folder| !folder.as_os_str().is_empty())
         .map(|folder| caller.cwd.join(folder).join(name))
         .find(|path| {
-            path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+            path.metadata()
+                .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
         })
 }
 
@@ -92,11 +107,13 @@ mod tests {
 
     fn caller(variables: &[(&str, &str)]) -> Caller {
         Caller {
-            environment: variables.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+            environment: variables
+                .iter()
+                .map(|(k, v)| ((*k).into(), (*v).into()))
+                .collect(),
             cwd: PathBuf::from("/"),
             umask: 0o022,
             python: None,
-            pass: Vec::new(),
         }
     }
 
@@ -113,7 +130,10 @@ mod tests {
         program(&venv.join("bin/python3"));
         program(&bin.join("python3"));
         let path = format!("/nonexistent:{}", bin.display());
-        let both = [("VIRTUAL_ENV", venv.to_str().unwrap()), ("PATH", path.as_str())];
+        let both = [
+            ("VIRTUAL_ENV", venv.to_str().unwrap()),
+            ("PATH", path.as_str()),
+        ];
         let found = candidates(&caller(&both));
         assert_eq!(
             found,
@@ -123,7 +143,11 @@ mod tests {
                     source: "VIRTUAL_ENV",
                     explicit: false
                 },
-                Candidate { path: bin.join("python3"), source: "PATH", explicit: false },
+                Candidate {
+                    path: bin.join("python3"),
+                    source: "PATH",
+                    explicit: false
+                },
             ]
         );
         let mut named = caller(&both);

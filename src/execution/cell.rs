@@ -47,7 +47,9 @@ pub struct CellTask<'a> {
 
 impl std::fmt::Debug for CellTask<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CellTask").field("cell", &self.cell).finish_non_exhaustive()
+        f.debug_struct("CellTask")
+            .field("cell", &self.cell)
+            .finish_non_exhaustive()
     }
 }
 
@@ -95,7 +97,11 @@ pub struct CellRun {
 ///
 /// Not to be dropped: the kernel would go on with the cell. Interrupt it instead.
 pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
-    let sink = Arc::new(Mutex::new(CellOutput::new(task.caps, task.live, task.observer)));
+    let sink = Arc::new(Mutex::new(CellOutput::new(
+        task.caps,
+        task.live,
+        task.observer,
+    )));
     let began = Instant::now();
     let mut executing = std::pin::pin!(task.kernel.execute(CellRequest {
         code: task.code,

@@ -50,8 +50,14 @@ pub fn live_output() -> (LiveSender, LiveOutput) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let pressure = Arc::new(Pressure::new(WAITING_BYTES));
     (
-        LiveSender { events: sender, pressure: Arc::clone(&pressure) },
-        LiveOutput { events: receiver, pressure },
+        LiveSender {
+            events: sender,
+            pressure: Arc::clone(&pressure),
+        },
+        LiveOutput {
+            events: receiver,
+            pressure,
+        },
     )
 }
 

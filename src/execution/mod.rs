@@ -17,8 +17,8 @@ pub use authority::CellAuthority;
 pub use cell::{CellRun, CellTask, How, run};
 pub use live::{LiveEvent, LiveOutput, LiveSender, live_output};
 pub use outcome::{
-    BackgroundOutput, ErrorClass, KernelReport, LossReason, Lost, LostName, Outcome, ReportedState,
-    Status,
+    BackgroundOutput, BesideStreams, ErrorClass, KernelReport, LossReason, Lost, LostName, Outcome,
+    ReportedState, Status,
 };
 pub use output::{Caps, shutdown_sink};
 pub use text::{Loss, Story, outcome_of};

@@ -180,4 +180,16 @@ pub struct Outcome {
     /// What threads or children printed after the previous cell had ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background_output: Option<BackgroundOutput>,
+    /// What `output` says beyond the streams, for a front end that has shown those already.
+    #[serde(skip)]
+    pub beside_streams: BesideStreams,
+}
+
+/// The parts of `output` that no stream carries.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BesideStreams {
+    /// The traceback of the exception that ended the cell.
+    pub traceback: Option<String>,
+    /// Losses, timeouts and the like, a line each.
+    pub notices: Vec<String>,
 }

@@ -40,7 +40,9 @@ pub(super) struct Collected {
 
 impl std::fmt::Debug for CellOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CellOutput").field("stdout_bytes", &self.stdout.total()).finish()
+        f.debug_struct("CellOutput")
+            .field("stdout_bytes", &self.stdout.total())
+            .finish()
     }
 }
 
@@ -83,7 +85,10 @@ impl CellOutput {
 
 /// A sink for what a kernel prints while it is ended in good order.
 pub fn shutdown_sink(live: LiveSender) -> SharedSink {
-    let caps = Caps { stdout: 0, stderr: 0 };
+    let caps = Caps {
+        stdout: 0,
+        stderr: 0,
+    };
     Arc::new(Mutex::new(CellOutput::new(caps, Some(live), None)))
 }
 

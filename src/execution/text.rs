@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    BackgroundOutput, CellRun, ErrorClass, How, KernelReport, LossReason, Lost, Outcome,
-    ReportedState, Status,
+    BackgroundOutput, BesideStreams, CellRun, ErrorClass, How, KernelReport, LossReason, Lost,
+    Outcome, ReportedState, Status,
 };
 use crate::jupyter::{CellReport, ExecuteReply, ReplyStatus};
 
@@ -56,8 +56,11 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
     let ended = Ended::of(&run.how, &story);
     let result = run.result.as_deref();
     let mut text = Text::default();
+    let mut notices = Vec::new();
     if let Some((loss, _)) = &story.earlier_loss {
-        text.line(&new_kernel_line(loss));
+        let line = new_kernel_line(loss);
+        text.line(&line);
+        notices.push(line);
     }
     text.block(&run.stdout.text);
     if let Some(result) = result {
@@ -69,11 +72,10 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
         text.block(&run.stderr.text);
         text.block(traceback);
     }
-    if let Some(line) = &ended.line {
-        text.line(line);
-    }
-    if let Some(background) = &story.background {
-        text.line(&background_line(background));
+    let background = story.background.as_ref().map(background_line);
+    for line in ended.line.into_iter().chain(background) {
+        text.line(&line);
+        notices.push(line);
     }
     if ended.status == Status::Success && text.is_empty() {
         text.line(NO_OUTPUT);
@@ -102,6 +104,10 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
         warning: (!story.warnings.is_empty()).then(|| story.warnings.join("; ")),
         tool_calls: run.tool_use.calls,
         background_output: story.background,
+        beside_streams: BesideStreams {
+            traceback: ended.traceback,
+            notices,
+        },
     }
 }
 
@@ -109,9 +115,17 @@ impl Outcome {
     /// The result of a cell that did not run.
     pub fn not_run(class: ErrorClass, sentence: impl Into<String>, generation: u64) -> Self {
         let error = sentence.into();
-        let status = if class == ErrorClass::Interrupted { Status::Interrupted } else { Status::Error };
+        let status = if class == ErrorClass::Interrupted {
+            Status::Interrupted
+        } else {
+            Status::Error
+        };
         Self {
             status,
+            beside_streams: BesideStreams {
+                traceback: None,
+                notices: vec![format!("[{error}]")],
+            },
             output: format!("[{error}]"),
             exit_code: -1,
             tool_calls_made: 0,
@@ -199,30 +213,44 @@ impl Ended {
             };
         }
         if let Some(exit) = &report.exit {
-            let argument = exit.text.as_ref().map_or_else(|| exit.code.to_string(), |text| {
-                format!("{:?}", text.chars().take(200).collect::<String>())
-            });
+            let argument = exit.text.as_ref().map_or_else(
+                || exit.code.to_string(),
+                |text| format!("{:?}", text.chars().take(200).collect::<String>()),
+            );
             return Self {
                 status: Status::Error,
                 exit_code: exit.code,
                 error: Some(format!("the cell called sys.exit({argument})")),
                 class: Some(ErrorClass::Exit),
                 traceback: None,
-                line: Some(format!("[the cell called sys.exit({argument}); state is kept]")),
+                line: Some(format!(
+                    "[the cell called sys.exit({argument}); state is kept]"
+                )),
             };
         }
         let (class, line, place) = match &report.error {
-            Some(error) => (class_of(&error.class), error.line.clone(), error.place.clone()),
+            Some(error) => (
+                class_of(&error.class),
+                error.line.clone(),
+                error.place.clone(),
+            ),
             None => (ErrorClass::Exception, String::new(), None),
         };
-        let mut line =
-            if line.is_empty() { format!("{}: {}", reply.ename, reply.evalue) } else { line };
+        let mut line = if line.is_empty() {
+            format!("{}: {}", reply.ename, reply.evalue)
+        } else {
+            line
+        };
         if let Some(place) = place {
             line = format!("{line} ({place})");
         }
         let interrupted = class == ErrorClass::Interrupted;
         Self {
-            status: if interrupted { Status::Interrupted } else { Status::Error },
+            status: if interrupted {
+                Status::Interrupted
+            } else {
+                Status::Error
+            },
             exit_code: if interrupted { -1 } else { 1 },
             error: Some(line),
             class: Some(class),
@@ -245,17 +273,27 @@ fn class_of(word: &str) -> ErrorClass {
 
 fn kernel_report(how: &How, loss: Option<&Loss>, story: &Story) -> KernelReport {
     let earlier = story.earlier_loss.as_ref();
-    let untold = earlier.filter(|(_, told)| !told).map(|(loss, _)| &loss.lost);
+    let untold = earlier
+        .filter(|(_, told)| !told)
+        .map(|(loss, _)| &loss.lost);
     let (state, reason, lost) = match (how, loss) {
         (How::Replied(_), None) => (
-            if story.first_cell { ReportedState::Fresh } else { ReportedState::Kept },
+            if story.first_cell {
+                ReportedState::Fresh
+            } else {
+                ReportedState::Kept
+            },
             earlier.map(|(loss, _)| loss.reason),
             untold.cloned(),
         ),
         (_, loss) => {
             let own = loss.map(|loss| loss.lost.clone()).unwrap_or_default();
             let lost = untold.map_or_else(|| own.clone(), |untold| untold.clone().and_then(&own));
-            (ReportedState::Lost, loss.map(|loss| loss.reason), Some(lost))
+            (
+                ReportedState::Lost,
+                loss.map(|loss| loss.reason),
+                Some(lost),
+            )
         }
     };
     KernelReport {
@@ -285,8 +323,13 @@ impl Lost {
 
     /// The variables in words: the latest few, and how many more.
     fn names_in_words(&self) -> Option<String> {
-        let shown: Vec<&str> =
-            self.names.iter().rev().take(NAMES_IN_TEXT).map(|it| it.name.as_str()).collect();
+        let shown: Vec<&str> = self
+            .names
+            .iter()
+            .rev()
+            .take(NAMES_IN_TEXT)
+            .map(|it| it.name.as_str())
+            .collect();
         let more = self.names_total.saturating_sub(shown.len() as u64);
         match (shown.split_last(), more) {
             (None, 0) => None,
@@ -300,8 +343,14 @@ impl Lost {
 
 /// `[new kernel: the previous one was lost (idle 1800 s); gone: df, model and 10 more]`.
 fn new_kernel_line(loss: &Loss) -> String {
-    let gone = loss.lost.names_in_words().map_or_else(String::new, |names| format!("; gone: {names}"));
-    format!("[new kernel: the previous one was lost ({}){gone}]", loss.detail)
+    let gone = loss
+        .lost
+        .names_in_words()
+        .map_or_else(String::new, |names| format!("; gone: {names}"));
+    format!(
+        "[new kernel: the previous one was lost ({}){gone}]",
+        loss.detail
+    )
 }
 
 const KILLED: &str = "the kernel was killed and restarted";
@@ -309,7 +358,11 @@ const KILLED: &str = "the kernel was killed and restarted";
 /// `[timed out after 1 s; the kernel was killed and restarted: 3 cells and x are lost; ...]`.
 fn loss_line(error: &str, verb: &str, loss: Option<&Loss>, advice: &str) -> String {
     let closed = loss.is_some_and(|loss| loss.reason == LossReason::SessionClosed);
-    let verb = if closed { "its session was closed" } else { verb };
+    let verb = if closed {
+        "its session was closed"
+    } else {
+        verb
+    };
     let nothing = Lost::default();
     let lost = loss.map_or(&nothing, |loss| &loss.lost);
     let cells = match lost.cells {
@@ -322,16 +375,37 @@ fn loss_line(error: &str, verb: &str, loss: Option<&Loss>, advice: &str) -> Stri
         (Some(cells), Some(names)) => format!("{cells} and {names}"),
         (Some(what), None) | (None, Some(what)) => what,
     };
-    let are = if lost.cells + lost.names_total <= 1 { "is" } else { "are" };
-    let advice = if closed { String::new() } else { format!("; {advice}") };
+    let are = if lost.cells + lost.names_total <= 1 {
+        "is"
+    } else {
+        "are"
+    };
+    let advice = if closed {
+        String::new()
+    } else {
+        format!("; {advice}")
+    };
     format!("[{error}; {verb}: {what} {are} lost{advice}]")
 }
 
 fn background_line(background: &BackgroundOutput) -> String {
-    let text: String = background.text.trim_end().chars().rev().take(BACKGROUND_CHARS).collect();
+    let text: String = background
+        .text
+        .trim_end()
+        .chars()
+        .rev()
+        .take(BACKGROUND_CHARS)
+        .collect();
     let text: String = text.chars().rev().collect();
-    let cut = if text.len() < background.text.trim_end().len() { "..." } else { "" };
-    format!("[{} bytes printed between cells: {cut}{text}]", background.bytes_total)
+    let cut = if text.len() < background.text.trim_end().len() {
+        "..."
+    } else {
+        ""
+    };
+    format!(
+        "[{} bytes printed between cells: {cut}{text}]",
+        background.bytes_total
+    )
 }
 
 /// A time limit in words: `1 s`, `0.25 s`.

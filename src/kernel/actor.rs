@@ -16,9 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handle::Command;
 use super::link::{Incoming, Link};
-use super::{
-    CellEnd, Death, Ending, Escalation, FrameBudget, Pressure, SharedSink, Step,
-};
+use super::{CellEnd, Death, Ending, Escalation, FrameBudget, Pressure, SharedSink, Step};
 use crate::jupyter::{Channel, ExecuteReply, Header, RawMessage};
 use crate::output::Tail;
 use crate::process::{InterruptPage, PipeReader, ReadOutcome};
@@ -109,7 +107,11 @@ impl Actor {
         self.commands.close();
         let survivors = self.process.cleared().await;
         if survivors > 0 {
-            tracing::warn!(pid = self.process.pid(), survivors, "a kernel left processes behind");
+            tracing::warn!(
+                pid = self.process.pid(),
+                survivors,
+                "a kernel left processes behind"
+            );
         }
         self.cleared.send_replace(Some(survivors));
     }
@@ -120,7 +122,10 @@ impl Actor {
         let mut ended = pin!(process.ended());
         let mut killed = pin!(kill.cancelled());
         loop {
-            let pressure = self.running.as_ref().and_then(|running| running.pressure.clone());
+            let pressure = self
+                .running
+                .as_ref()
+                .and_then(|running| running.pressure.clone());
             let full = pressure.as_ref().is_some_and(|pressure| pressure.is_full());
             let alarm = self.alarm();
             let [stdout, stderr] = &self.pipes;
@@ -158,10 +163,19 @@ impl Actor {
 
     fn obey(&mut self, command: Command) -> Option<Stop> {
         match command {
-            Command::Execute { frame, header, cell, sink, done } => {
+            Command::Execute {
+                frame,
+                header,
+                cell,
+                sink,
+                done,
+            } => {
                 // What is in the pipes now was written before this cell.
                 self.read_waiting();
-                let pressure = sink.lock().unwrap_or_else(PoisonError::into_inner).pressure();
+                let pressure = sink
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .pressure();
                 self.running = Some(Running {
                     header,
                     cell,
@@ -175,7 +189,11 @@ impl Actor {
                 self.link.send(frame);
             }
             Command::Interrupt { cell, plan } => {
-                if self.running.as_ref().is_some_and(|running| running.cell == cell) {
+                if self
+                    .running
+                    .as_ref()
+                    .is_some_and(|running| running.cell == cell)
+                {
                     self.page.name(cell);
                     self.process.interrupt();
                     self.interrupt = Some((Instant::now(), plan));
@@ -194,17 +212,26 @@ impl Actor {
 
     /// When something is due.
     fn alarm(&self) -> Option<Instant> {
-        let interrupt = self.interrupt.as_ref().map(|(began, plan)| *began + plan.after(began.elapsed()).at());
+        let interrupt = self
+            .interrupt
+            .as_ref()
+            .map(|(began, plan)| *began + plan.after(began.elapsed()).at());
         let shutdown = self.shutdown.as_ref().map(|(deadline, _)| *deadline);
         interrupt.into_iter().chain(shutdown).min()
     }
 
     /// Does what is due; true if the kernel's time is up.
     fn alarm_rings(&mut self) -> bool {
-        if self.shutdown.as_ref().is_some_and(|(deadline, _)| Instant::now() >= *deadline) {
+        if self
+            .shutdown
+            .as_ref()
+            .is_some_and(|(deadline, _)| Instant::now() >= *deadline)
+        {
             return true;
         }
-        let Some((began, plan)) = &self.interrupt else { return false };
+        let Some((began, plan)) = &self.interrupt else {
+            return false;
+        };
         let elapsed = began.elapsed();
         if elapsed >= plan.grace {
             return true;
@@ -248,7 +275,10 @@ impl Actor {
             }
             (
                 Channel::Iopub,
-                "execute_result" | "display_data" | "update_display_data" | "clear_output"
+                "execute_result"
+                | "display_data"
+                | "update_display_data"
+                | "clear_output"
                 | "error",
             ) if ours => {
                 let mut sink = running.sink.lock().unwrap_or_else(PoisonError::into_inner);
@@ -290,10 +320,17 @@ impl Actor {
         match sink {
             Some(sink) => {
                 let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
-                if which == 0 { sink.stdout(chunk) } else { sink.stderr(chunk) }
+                if which == 0 {
+                    sink.stdout(chunk)
+                } else {
+                    sink.stderr(chunk)
+                }
             }
             None => {
-                self.background.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
+                self.background
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(chunk);
             }
         }
     }
@@ -329,7 +366,11 @@ impl Actor {
 
     /// Ends the cell if its reply was read and its output too.
     fn settle(&mut self) {
-        if self.running.as_ref().is_none_or(|running| running.reply.is_none()) {
+        if self
+            .running
+            .as_ref()
+            .is_none_or(|running| running.reply.is_none())
+        {
             return;
         }
         for which in [0, 1] {
@@ -339,13 +380,23 @@ impl Actor {
                 if rest == 0 {
                     break;
                 }
-                if running.pressure.as_ref().is_some_and(|pressure| pressure.is_full()) {
+                if running
+                    .pressure
+                    .as_ref()
+                    .is_some_and(|pressure| pressure.is_full())
+                {
                     return;
                 }
                 let read = self.read_at_most(which, rest);
-                let Some(running) = &mut self.running else { return };
+                let Some(running) = &mut self.running else {
+                    return;
+                };
                 if let Some(rest) = running.rest.get_mut(which) {
-                    *rest = if read == 0 { 0 } else { rest.saturating_sub(read) };
+                    *rest = if read == 0 {
+                        0
+                    } else {
+                        rest.saturating_sub(read)
+                    };
                 }
             }
         }
@@ -405,7 +456,10 @@ impl Actor {
                 (_, Death::Ended) => Ending::Killed,
                 (_, death) => Ending::Died(death.clone()),
             };
-            let end = CellEnd { ending, dropped_messages: running.dropped };
+            let end = CellEnd {
+                ending,
+                dropped_messages: running.dropped,
+            };
             drop(running.done.send(end));
         }
         death

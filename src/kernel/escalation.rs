@@ -33,7 +33,11 @@ impl Escalation {
     pub fn after(&self, elapsed: Duration) -> Step {
         let resend = (elapsed.as_millis() / RESEND.as_millis() + 1) * RESEND.as_millis();
         let at = Duration::from_millis(u64::try_from(resend).unwrap_or(u64::MAX));
-        if at >= self.grace { Step::Kill { at: self.grace } } else { Step::Resend { at } }
+        if at >= self.grace {
+            Step::Kill { at: self.grace }
+        } else {
+            Step::Resend { at }
+        }
     }
 }
 
@@ -52,13 +56,18 @@ mod tests {
 
     #[test]
     fn signals_come_between_50_and_100_ms_apart_until_the_grace_ends() {
-        let plan = Escalation { grace: Duration::from_millis(3000) };
+        let plan = Escalation {
+            grace: Duration::from_millis(3000),
+        };
         let mut elapsed = Duration::ZERO;
         let mut resends = 0;
         loop {
             let step = plan.after(elapsed);
             let gap = step.at() - elapsed;
-            assert!(gap > Duration::ZERO && gap <= Duration::from_millis(100), "{gap:?}");
+            assert!(
+                gap > Duration::ZERO && gap <= Duration::from_millis(100),
+                "{gap:?}"
+            );
             elapsed = step.at();
             match step {
                 Step::Resend { .. } => resends += 1,
@@ -73,12 +82,24 @@ mod tests {
 
     #[test]
     fn a_late_look_skips_what_is_past() {
-        let plan = Escalation { grace: Duration::from_secs(3) };
+        let plan = Escalation {
+            grace: Duration::from_secs(3),
+        };
         let late = plan.after(Duration::from_millis(400));
-        assert_eq!(late, Step::Resend { at: Duration::from_millis(450) });
+        assert_eq!(
+            late,
+            Step::Resend {
+                at: Duration::from_millis(450)
+            }
+        );
         let over = plan.after(Duration::from_secs(9));
         assert_eq!(over, Step::Kill { at: plan.grace });
-        let none = Escalation { grace: Duration::ZERO };
-        assert_eq!(none.after(Duration::ZERO), Step::Kill { at: Duration::ZERO });
+        let none = Escalation {
+            grace: Duration::ZERO,
+        };
+        assert_eq!(
+            none.after(Duration::ZERO),
+            Step::Kill { at: Duration::ZERO }
+        );
     }
 }

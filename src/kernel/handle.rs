@@ -94,9 +94,19 @@ impl Kernel {
             jobs: started.jobs.clone(),
             interpreter: started.interpreter.clone(),
         };
-        let actor =
-            Actor::new(started, budget, queue, kill, background, death_report, cleared_report)
-                .map_err(|source| ProcessError::Descriptor { what: "a link", source })?;
+        let actor = Actor::new(
+            started,
+            budget,
+            queue,
+            kill,
+            background,
+            death_report,
+            cleared_report,
+        )
+        .map_err(|source| ProcessError::Descriptor {
+            what: "a link",
+            source,
+        })?;
         tokio::spawn(actor.run());
         Ok(kernel)
     }
@@ -112,7 +122,12 @@ impl Kernel {
     /// If dropped, the cell goes on; the kernel must then be killed.
     pub async fn execute(&self, request: CellRequest<'_>) -> Result<CellEnd, FrameError> {
         let content = ExecuteRequest::new(request.code, request.cell).to_bytes();
-        let header = header(request.msg_id, "execute_request", request.session, request.date);
+        let header = header(
+            request.msg_id,
+            "execute_request",
+            request.session,
+            request.date,
+        );
         let message = RawMessage::new(Channel::Shell, header.clone(), content);
         let frame = encode(&message, &Limits::to_kernel())?;
         let (done, ended) = oneshot::channel();
@@ -158,7 +173,11 @@ impl Kernel {
         let message = RawMessage::new(Channel::Control, header, content);
         match encode(&message, &Limits::to_kernel()) {
             Ok(frame) => {
-                drop(self.commands.send(Command::Shutdown { frame, grace, sink }).await);
+                drop(
+                    self.commands
+                        .send(Command::Shutdown { frame, grace, sink })
+                        .await,
+                );
             }
             Err(_) => self.kill(),
         }
@@ -184,7 +203,10 @@ impl Kernel {
     /// The last 10,000 bytes of what was printed since the last cell ended, and how many bytes it
     /// was in all.
     pub fn take_background(&self) -> Option<(String, u64)> {
-        self.background.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.background
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 
     /// Its process number, for display.

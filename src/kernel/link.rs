@@ -25,11 +25,17 @@ pub struct FrameBudget {
 impl FrameBudget {
     /// A budget of so many bytes.
     pub fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { used: AtomicUsize::new(0), limit })
+        Arc::new(Self {
+            used: AtomicUsize::new(0),
+            limit,
+        })
     }
 
     fn change(&self, from: usize, to: usize) -> bool {
-        let (from, to) = (from.saturating_sub(FREE_BYTES), to.saturating_sub(FREE_BYTES));
+        let (from, to) = (
+            from.saturating_sub(FREE_BYTES),
+            to.saturating_sub(FREE_BYTES),
+        );
         if to > from {
             let before = self.used.fetch_add(to - from, Ordering::AcqRel);
             before + (to - from) <= self.limit
@@ -88,7 +94,11 @@ impl Link {
     }
 
     fn write(&mut self) {
-        while let Some(rest) = self.outgoing.get(self.sent..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = self
+            .outgoing
+            .get(self.sent..)
+            .filter(|rest| !rest.is_empty())
+        {
             match self.stream.try_write(rest) {
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -112,7 +122,9 @@ impl Link {
             } else {
                 Interest::READABLE | Interest::WRITABLE
             };
-            let Ok(ready) = self.stream.ready(interest).await else { return };
+            let Ok(ready) = self.stream.ready(interest).await else {
+                return;
+            };
             if ready.is_writable() && !self.outgoing.is_empty() {
                 self.write();
             }

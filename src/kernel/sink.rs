@@ -40,7 +40,11 @@ pub struct Pressure {
 impl Pressure {
     /// Full at so many bytes.
     pub fn new(limit: usize) -> Self {
-        Self { waiting: AtomicUsize::new(0), limit, taken: Notify::new() }
+        Self {
+            waiting: AtomicUsize::new(0),
+            limit,
+            taken: Notify::new(),
+        }
     }
 
     /// So many bytes were handed over.

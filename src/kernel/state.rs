@@ -108,7 +108,17 @@ mod tests {
         use KernelState::{Busy, Dead, Idle, Interrupting, Restarting, Starting};
         assert_eq!(
             seen,
-            [Starting, Idle, Busy, Interrupting, Idle, Busy, Restarting, Idle, Dead]
+            [
+                Starting,
+                Idle,
+                Busy,
+                Interrupting,
+                Idle,
+                Busy,
+                Restarting,
+                Idle,
+                Dead
+            ]
         );
     }
 

@@ -30,13 +30,19 @@ impl ControlSocket {
     ///
     /// If no descriptors are left.
     pub fn pair() -> Result<(Self, OwnedFd), ProcessError> {
-        let (ours, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-                .map_err(ProcessError::descriptor("a control socket"))?;
+        let (ours, theirs) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(ProcessError::descriptor("a control socket"))?;
         rustix::io::ioctl_fionbio(&ours, true)
             .map_err(ProcessError::descriptor("a control socket"))?;
-        let fd = AsyncFd::new(ours)
-            .map_err(|source| ProcessError::Descriptor { what: "a control socket", source })?;
+        let fd = AsyncFd::new(ours).map_err(|source| ProcessError::Descriptor {
+            what: "a control socket",
+            source,
+        })?;
         Ok((Self { fd }, theirs))
     }
 
@@ -113,6 +119,9 @@ impl ControlSocket {
     /// Ends the conversation: the other end reads that nobody is there.
     pub fn close(&self) {
         // A socket whose other end is gone cannot be closed twice; either way it is closed.
-        drop(rustix::net::shutdown(self.fd.get_ref(), rustix::net::Shutdown::Both));
+        drop(rustix::net::shutdown(
+            self.fd.get_ref(),
+            rustix::net::Shutdown::Both,
+        ));
     }
 }

@@ -32,6 +32,9 @@ pub enum ProcessError {
 
 impl ProcessError {
     pub(crate) fn descriptor(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
-        move |errno| Self::Descriptor { what, source: errno.into() }
+        move |errno| Self::Descriptor {
+            what,
+            source: errno.into(),
+        }
     }
 }

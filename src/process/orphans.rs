@@ -67,7 +67,10 @@ pub async fn end_orphans(adopts: bool, markers: &[Marker]) -> usize {
             if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw)
                 && adopts
             {
-                drop(waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG));
+                drop(waitid(
+                    WaitId::Pid(pid),
+                    WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+                ));
             }
         }
     }
@@ -76,10 +79,16 @@ pub async fn end_orphans(adopts: bool, markers: &[Marker]) -> usize {
 
 /// The children of this process, whichever thread they count to.
 fn children() -> Vec<u32> {
-    let Ok(tasks) = fs::read_dir("/proc/self/task") else { return Vec::new() };
+    let Ok(tasks) = fs::read_dir("/proc/self/task") else {
+        return Vec::new();
+    };
     tasks
         .filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok())
-        .flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .flat_map(|list| {
+            list.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
         .filter_map(|pid| pid.parse().ok())
         .collect()
 }
@@ -87,7 +96,9 @@ fn children() -> Vec<u32> {
 /// Living processes with one of the marks, held by descriptor before the mark is read again: a
 /// number that was given to somebody else in between does not bear it.
 fn marked(markers: &[Marker]) -> Vec<(u32, Pidfd)> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     let own = std::process::id();
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
@@ -98,10 +109,14 @@ fn marked(markers: &[Marker]) -> Vec<(u32, Pidfd)> {
 }
 
 fn bears(pid: u32, markers: &[Marker]) -> bool {
-    let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
-    environment
-        .split(|byte| *byte == 0)
-        .any(|entry| markers.iter().any(|marker| entry == marker.entry.as_bytes()))
+    let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else {
+        return false;
+    };
+    environment.split(|byte| *byte == 0).any(|entry| {
+        markers
+            .iter()
+            .any(|marker| entry == marker.entry.as_bytes())
+    })
 }
 
 /// Whether a process is the given one or descends from it.

@@ -34,7 +34,9 @@ impl Pidfd {
             .and_then(Pid::from_raw)
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         let fd = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
-        Ok(Self { fd: AsyncFd::with_interest(fd, Interest::READABLE)? })
+        Ok(Self {
+            fd: AsyncFd::with_interest(fd, Interest::READABLE)?,
+        })
     }
 
     /// Sends a signal; `false` if the process is gone.

@@ -19,12 +19,19 @@ use super::ProcessError;
 ///
 /// If no descriptors are left.
 pub fn socket_pair() -> Result<(UnixStream, OwnedFd), ProcessError> {
-    let (ours, theirs) =
-        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-            .map_err(ProcessError::descriptor("a socket pair"))?;
+    let (ours, theirs) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(ProcessError::descriptor("a socket pair"))?;
     let ours = UnixStream::from(ours);
     ours.set_nonblocking(true)
-        .map_err(|source| ProcessError::Descriptor { what: "a socket pair", source })?;
+        .map_err(|source| ProcessError::Descriptor {
+            what: "a socket pair",
+            source,
+        })?;
     Ok((ours, theirs))
 }
 
@@ -49,8 +56,8 @@ pub fn memory_file(contents: &[u8]) -> Result<OwnedFd, ProcessError> {
         .map_err(ProcessError::descriptor("a memory file"))?;
     let mut written = 0;
     while let Some(rest) = contents.get(written..).filter(|rest| !rest.is_empty()) {
-        written += pwrite(&fd, rest, written as u64)
-            .map_err(ProcessError::descriptor("a memory file"))?;
+        written +=
+            pwrite(&fd, rest, written as u64).map_err(ProcessError::descriptor("a memory file"))?;
     }
     Ok(fd)
 }
@@ -80,8 +87,12 @@ impl PipeReader {
     /// If it cannot be made non-blocking or watched.
     pub fn new(fd: OwnedFd) -> Result<Self, ProcessError> {
         rustix::io::ioctl_fionbio(&fd, true).map_err(ProcessError::descriptor("a pipe"))?;
-        let fd = AsyncFd::with_interest(fd, Interest::READABLE)
-            .map_err(|source| ProcessError::Descriptor { what: "a pipe", source })?;
+        let fd = AsyncFd::with_interest(fd, Interest::READABLE).map_err(|source| {
+            ProcessError::Descriptor {
+                what: "a pipe",
+                source,
+            }
+        })?;
         Ok(Self { fd })
     }
 
@@ -122,7 +133,10 @@ impl PipeReader {
     /// Tells the runtime that the pipe is empty, so that `readable` waits.
     fn forget_readiness(&self) {
         let forgotten: io::Result<()> =
-            self.fd.try_io(Interest::READABLE, |_| Err(io::ErrorKind::WouldBlock.into()));
+            self.fd.try_io(
+                Interest::READABLE,
+                |_| Err(io::ErrorKind::WouldBlock.into()),
+            );
         drop(forgotten);
     }
 }
@@ -162,6 +176,9 @@ impl InterruptPage {
         self.fd
             .as_fd()
             .try_clone_to_owned()
-            .map_err(|source| ProcessError::Descriptor { what: "the interrupt page", source })
+            .map_err(|source| ProcessError::Descriptor {
+                what: "the interrupt page",
+                source,
+            })
     }
 }

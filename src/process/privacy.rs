@@ -1,7 +1,8 @@
 //! What this process does to itself: hide its memory, raise its limit on descriptors.
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior,
-    setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
+};
 
 /// Keeps other processes of the same user from reading this one's memory and environment through
 /// `/proc`. As root it has no effect; a clean environment does the rest.
@@ -22,6 +23,9 @@ pub fn raise_nofile() {
     // A refusal leaves the old limit, which is enough for a few kernels.
     drop(setrlimit(
         Resource::Nofile,
-        Rlimit { current: limits.maximum, maximum: limits.maximum },
+        Rlimit {
+            current: limits.maximum,
+            maximum: limits.maximum,
+        },
     ));
 }

@@ -48,7 +48,10 @@ pub struct Spawned {
 /// If it cannot be run.
 pub fn spawn(program: Program, stdio: Stdio) -> Result<Spawned, ProcessError> {
     let name = program.program.display().to_string();
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that spawns")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that spawns"
+    )]
     let mut command = tokio::process::Command::new(&program.program);
     let child = command
         .args(&program.arguments)
@@ -59,13 +62,20 @@ pub fn spawn(program: Program, stdio: Stdio) -> Result<Spawned, ProcessError> {
         .stdout(stdio.stdout)
         .stderr(stdio.stderr)
         .kill_on_drop(false)
+        // Out of the terminal's foreground group from its first instant: Ctrl-C is for us.
+        .process_group(0)
         .spawn();
     // The command still holds the descriptors; it must not outlive the call.
     drop(command);
-    let child = child.map_err(|source| ProcessError::Spawn { program: name.clone(), source })?;
+    let child = child.map_err(|source| ProcessError::Spawn {
+        program: name.clone(),
+        source,
+    })?;
     let pid = child.id().unwrap_or(0);
-    let pidfd =
-        Pidfd::open(pid).map_err(|source| ProcessError::Spawn { program: name, source })?;
+    let pidfd = Pidfd::open(pid).map_err(|source| ProcessError::Spawn {
+        program: name,
+        source,
+    })?;
     known().insert(pid);
     Ok(Spawned { child, pid, pidfd })
 }

@@ -73,7 +73,14 @@ fn describe_rejected(rejected: &[Rejected]) -> String {
     }
     let list: Vec<String> = rejected
         .iter()
-        .map(|one| format!("{} (from {}): {}", one.path.display(), one.source, one.reason))
+        .map(|one| {
+            format!(
+                "{} (from {}): {}",
+                one.path.display(),
+                one.source,
+                one.reason
+            )
+        })
         .collect();
     format!("no usable Python: {}; {ADVICE}", list.join("; "))
 }

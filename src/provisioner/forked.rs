@@ -29,7 +29,13 @@ pub(super) struct Forked {
 
 impl Forked {
     pub(super) fn new(server: Arc<Forkserver>, pid: u32, pidfd: Pidfd, watch: ChildWatch) -> Self {
-        Self { server, pid, pidfd, watch, released: AtomicBool::new(false) }
+        Self {
+            server,
+            pid,
+            pidfd,
+            watch,
+            released: AtomicBool::new(false),
+        }
     }
 
     /// From now on dropping it leaves the process alone; it ends with its kernel.
@@ -70,16 +76,23 @@ impl KernelProcess for Forked {
     }
 
     async fn exit(&self) -> KernelExit {
-        known(self.watch.exit.clone(), REPORT_DEADLINE).await.unwrap_or(KernelExit::Unknown)
+        known(self.watch.exit.clone(), REPORT_DEADLINE)
+            .await
+            .unwrap_or(KernelExit::Unknown)
     }
 
     async fn cleared(&self) -> usize {
-        known(self.watch.cleared.clone(), CLEAR_DEADLINE).await.unwrap_or(1)
+        known(self.watch.cleared.clone(), CLEAR_DEADLINE)
+            .await
+            .unwrap_or(1)
     }
 }
 
 /// Waits for a report.
 async fn known<T: Clone>(mut watch: watch::Receiver<Option<T>>, deadline: Duration) -> Option<T> {
-    let found = timeout(deadline, watch.wait_for(Option::is_some)).await.ok()?.ok()?;
+    let found = timeout(deadline, watch.wait_for(Option::is_some))
+        .await
+        .ok()?
+        .ok()?;
     found.clone()
 }

@@ -21,7 +21,10 @@ pub(super) struct ForkedJobs {
 
 impl ForkedJobs {
     pub(super) fn new(kernel: &Arc<Forked>, umask: u32) -> Self {
-        Self { kernel: Arc::downgrade(kernel), umask }
+        Self {
+            kernel: Arc::downgrade(kernel),
+            umask,
+        }
     }
 }
 
@@ -29,10 +32,17 @@ impl ForkedJobs {
 impl JobRunner for ForkedJobs {
     async fn start_job(&self, spec: JobSpec) -> Result<Box<dyn Job>, ProvisionError> {
         let Some(kernel) = self.kernel.upgrade() else {
-            return Err(ProvisionError::ForkserverGone { reason: "has ended this kernel".into() });
+            return Err(ProvisionError::ForkserverGone {
+                reason: "has ended this kernel".into(),
+            });
         };
-        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .map_err(|errno| ProcessError::Descriptor { what: "a pipe", source: errno.into() })?;
+        let (read, write) =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|errno| {
+                ProcessError::Descriptor {
+                    what: "a pipe",
+                    source: errno.into(),
+                }
+            })?;
         let (status, status_end) = output_pipe()?;
         let order = ForkOrder {
             op: "job",

@@ -123,12 +123,21 @@ impl Forkserver {
     pub(super) async fn start(spec: ForkserverSpec) -> Result<Arc<Self>, StartFailure> {
         let (control, theirs) = ControlSocket::pair()?;
         let (printed, print_end) = output_pipe()?;
-        let also = print_end.try_clone().map_err(|source| {
-            crate::process::ProcessError::Descriptor { what: "a pipe", source }
-        })?;
-        let marker = Marker { entry: format!("{MARKER_NAME}={}", random_hex(12)) };
-        let mut environment: Vec<(OsString, OsString)> =
-            spec.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let also =
+            print_end
+                .try_clone()
+                .map_err(|source| crate::process::ProcessError::Descriptor {
+                    what: "a pipe",
+                    source,
+                })?;
+        let marker = Marker {
+            entry: format!("{MARKER_NAME}={}", random_hex(12)),
+        };
+        let mut environment: Vec<(OsString, OsString)> = spec
+            .environment
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
         if let Some((name, value)) = marker.entry.split_once('=') {
             environment.push((name.into(), value.into()));
         }
@@ -143,16 +152,24 @@ impl Forkserver {
             environment,
             directory: spec.sources.clone(),
         };
-        let mut process =
-            spawn(program, Stdio { stdin: theirs, stdout: print_end, stderr: also })
-                .map_err(|error| StartFailure::Unusable(error.to_string()))?;
+        let mut process = spawn(
+            program,
+            Stdio {
+                stdin: theirs,
+                stdout: print_end,
+                stderr: also,
+            },
+        )
+        .map_err(|error| StartFailure::Unusable(error.to_string()))?;
         let interpreter = match timeout(START_DEADLINE, hello(&control)).await {
             Ok(Ok(interpreter)) => interpreter,
             Ok(Err(fault)) => return Err(explain(fault, &mut process, &printed).await),
             Err(_elapsed) => {
                 process.kill();
                 let waited = START_DEADLINE.as_secs();
-                return Err(StartFailure::Unusable(format!("did not answer within {waited} s")));
+                return Err(StartFailure::Unusable(format!(
+                    "did not answer within {waited} s"
+                )));
             }
         };
         let (orders, queue) = mpsc::channel(QUEUED_ORDERS);
@@ -211,14 +228,26 @@ impl Forkserver {
         {
             let mut state = self.state();
             if let Some(reason) = &state.gone {
-                return Err(ProvisionError::ForkserverGone { reason: reason.clone() });
+                return Err(ProvisionError::ForkserverGone {
+                    reason: reason.clone(),
+                });
             }
             state.forks.insert(order.id, answer);
         }
-        if self.orders.send(Outgoing { message, descriptors }).await.is_err() {
+        if self
+            .orders
+            .send(Outgoing {
+                message,
+                descriptors,
+            })
+            .await
+            .is_err()
+        {
             return Err(self.gone_error());
         }
-        answered.await.unwrap_or_else(|_dropped| Err(self.gone_error()))
+        answered
+            .await
+            .unwrap_or_else(|_dropped| Err(self.gone_error()))
     }
 
     /// It has been silent for too long: nobody asks it for processes until it is heard again, and
@@ -234,12 +263,17 @@ impl Forkserver {
         heard.mark_unchanged();
         tokio::spawn(async move {
             let answered = timeout(deadline, heard.changed()).await;
-            let Some(server) = server.upgrade() else { return };
+            let Some(server) = server.upgrade() else {
+                return;
+            };
             if matches!(answered, Ok(Ok(()))) {
                 server.suspect.store(false, Ordering::Relaxed);
             } else {
                 server.end.cancel();
-                server.state().gone.get_or_insert_with(|| "was silent and was killed".to_owned());
+                server
+                    .state()
+                    .gone
+                    .get_or_insert_with(|| "was silent and was killed".to_owned());
             }
         });
     }
@@ -259,13 +293,24 @@ impl Forkserver {
 
     fn order(&self, order: &Order) {
         let message = serde_json::to_vec(order).unwrap_or_default();
-        if self.orders.try_send(Outgoing { message, descriptors: Vec::new() }).is_err() {
+        if self
+            .orders
+            .try_send(Outgoing {
+                message,
+                descriptors: Vec::new(),
+            })
+            .is_err()
+        {
             tracing::warn!(?order, "an order to the forkserver was not sent");
         }
     }
 
     fn gone_error(&self) -> ProvisionError {
-        let reason = self.state().gone.clone().unwrap_or_else(|| "is gone".to_owned());
+        let reason = self
+            .state()
+            .gone
+            .clone()
+            .unwrap_or_else(|| "is gone".to_owned());
         ProvisionError::ForkserverGone { reason }
     }
 
@@ -316,7 +361,10 @@ impl Forkserver {
             self.kill(pid);
             return;
         };
-        let watch = ChildWatch { exit: exit_watch, cleared: cleared_watch };
+        let watch = ChildWatch {
+            exit: exit_watch,
+            cleared: cleared_watch,
+        };
         let forked = Forked::new(Arc::clone(self), pid, pidfd, watch);
         // If nobody wants it any more, dropping it ends it.
         drop(answer.send(Ok(forked)));
@@ -326,7 +374,10 @@ impl Forkserver {
         let (forks, children) = {
             let mut state = self.state();
             state.gone.get_or_insert_with(|| reason.to_owned());
-            (std::mem::take(&mut state.forks), std::mem::take(&mut state.children))
+            (
+                std::mem::take(&mut state.forks),
+                std::mem::take(&mut state.children),
+            )
         };
         for (_, answer) in forks {
             drop(answer.send(Err(self.gone_error())));
@@ -334,7 +385,9 @@ impl Forkserver {
         for (_, child) in children {
             if child.exit.borrow().is_none() {
                 let reason = reason.to_owned();
-                child.exit.send_replace(Some(KernelExit::ForkserverGone { reason }));
+                child
+                    .exit
+                    .send_replace(Some(KernelExit::ForkserverGone { reason }));
             }
             child.cleared.send_replace(Some(0));
         }
@@ -349,14 +402,25 @@ async fn hello(control: &ControlSocket) -> Result<Interpreter, Option<String>> {
         Err(error) => return Err(Some(error.to_string())),
     };
     match serde_json::from_slice(&message) {
-        Ok(Report::Hello { protocol: PROTOCOL, version, executable, prefix, supervises, pid }) => {
+        Ok(Report::Hello {
+            protocol: PROTOCOL,
+            version,
+            executable,
+            prefix,
+            supervises,
+            pid,
+        }) => {
             if !supervises {
                 tracing::warn!(
                     pid,
                     "this Python has no _ctypes: daemons that a cell starts may survive its kernel"
                 );
             }
-            Ok(Interpreter { executable, version, prefix })
+            Ok(Interpreter {
+                executable,
+                version,
+                prefix,
+            })
         }
         Ok(other) => Err(Some(format!("said {other:?} instead of hello"))),
         Err(error) => Err(Some(format!("said something else than hello: {error}"))),
@@ -373,7 +437,10 @@ async fn explain(
         process.kill();
         return StartFailure::Unusable(fault);
     }
-    let status = timeout(LAST_WORDS_DEADLINE, process.ended()).await.ok().flatten();
+    let status = timeout(LAST_WORDS_DEADLINE, process.ended())
+        .await
+        .ok()
+        .flatten();
     let mut buffer = vec![0; printed.waiting().min(65_536)];
     let words = match printed.read(&mut buffer) {
         ReadOutcome::Bytes(count) => tail_of(buffer.get(..count).unwrap_or_default()),
@@ -396,8 +463,18 @@ async fn explain(
 /// The last lines of what was printed, for a message.
 fn tail_of(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let last = lines.iter().rev().take(3).rev().copied().collect::<Vec<_>>().join(" | ");
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let last = lines
+        .iter()
+        .rev()
+        .take(3)
+        .rev()
+        .copied()
+        .collect::<Vec<_>>()
+        .join(" | ");
     last.chars().take(500).collect()
 }
 
@@ -447,7 +524,9 @@ impl Reader {
                 }
             };
             let Ok(Some(message)) = message else { break };
-            let Some(server) = self.server.upgrade() else { break };
+            let Some(server) = self.server.upgrade() else {
+                break;
+            };
             match serde_json::from_slice(&message) {
                 Ok(report) => server.handle(report),
                 Err(error) => tracing::warn!(%error, "a forkserver said something unknown"),

@@ -59,7 +59,10 @@ struct Ends {
 impl LocalProvisioner {
     /// A provisioner without a forkserver; the first kernel starts one.
     pub fn new(options: LocalOptions) -> Self {
-        Self { options, servers: Mutex::default() }
+        Self {
+            options,
+            servers: Mutex::default(),
+        }
     }
 
     /// The limits on descriptors of this process: to be asked before it raises its own, since
@@ -135,7 +138,10 @@ impl LocalProvisioner {
         .await?;
         *slot = Some(Arc::clone(&server));
         // A session that lives asks for the interpreter itself, whatever had led to it.
-        let own = (server.interpreter().executable.clone(), environment.to_vec());
+        let own = (
+            server.interpreter().executable.clone(),
+            environment.to_vec(),
+        );
         if own.0 != candidate.path {
             let alias = Arc::new(tokio::sync::Mutex::new(Some(Arc::clone(&server))));
             self.servers().entry(own).or_insert(alias);
@@ -169,7 +175,10 @@ impl Provisioner for LocalProvisioner {
             Ok(found) if found.is_dir() => {}
             found => {
                 let reason = found.map_or_else(|it| it.to_string(), |_| "not a directory".into());
-                return Err(ProvisionError::WorkingDirectory { cwd: request.cwd.clone(), reason });
+                return Err(ProvisionError::WorkingDirectory {
+                    cwd: request.cwd.clone(),
+                    reason,
+                });
             }
         }
         let mut patience = SILENT;
@@ -196,7 +205,9 @@ impl Provisioner for LocalProvisioner {
                 Ok(Err(error)) => return Err(error),
                 Err(_elapsed) if patience == SILENT => server.suspect(DEAF),
                 Err(_elapsed) => {
-                    return Err(ProvisionError::TooSlow { waited_ms: patience.as_millis() });
+                    return Err(ProvisionError::TooSlow {
+                        waited_ms: patience.as_millis(),
+                    });
                 }
             }
             patience = FORK_DEADLINE;
@@ -211,7 +222,13 @@ fn ends() -> Result<Ends, ProvisionError> {
     let page = InterruptPage::new()?;
     let their_page = page.share()?;
     let theirs = vec![their_link, their_stdout, their_stderr, their_page];
-    Ok(Ends { link, stdout, stderr, page, theirs })
+    Ok(Ends {
+        link,
+        stdout,
+        stderr,
+        page,
+        theirs,
+    })
 }
 
 /// Whether a variable counts only when an interpreter starts: a forked kernel cannot take it over,
@@ -231,7 +248,14 @@ mod tests {
 
     #[test]
     fn what_a_fork_cannot_change_tells_forkservers_apart() {
-        for name in ["PYTHONPATH", "PYTHONHASHSEED", "LD_LIBRARY_PATH", "LC_ALL", "LANG", "PATH"] {
+        for name in [
+            "PYTHONPATH",
+            "PYTHONHASHSEED",
+            "LD_LIBRARY_PATH",
+            "LC_ALL",
+            "LANG",
+            "PATH",
+        ] {
             assert!(only_at_start(name), "{name}");
         }
         for name in ["PYTHONUNBUFFERED", "HERMES_HOME", "VIRTUAL_ENV", "MY_LANG"] {

@@ -123,7 +123,10 @@ impl EventLog {
     }
 
     pub(super) fn watch(&self) -> EventStream {
-        EventStream { receiver: self.sender.subscribe(), last: None }
+        EventStream {
+            receiver: self.sender.subscribe(),
+            last: None,
+        }
     }
 
     /// Whether anybody watches: what costs is left out otherwise.
@@ -209,7 +212,9 @@ impl Unfinished {
         // At most three bytes at the end can be the beginning of a character.
         for back in 1..=3.min(self.bytes.len()) {
             let at = self.bytes.len() - back;
-            let Some(first) = self.bytes.get(at).copied() else { break };
+            let Some(first) = self.bytes.get(at).copied() else {
+                break;
+            };
             let needed = match first {
                 0xc2..=0xdf => 2,
                 0xe0..=0xef => 3,
@@ -285,8 +290,11 @@ mod tests {
         let text = "aé漢😀b".repeat(3);
         for size in 1..5 {
             let mut unfinished = Unfinished::default();
-            let got: String =
-                text.as_bytes().chunks(size).flat_map(|chunk| unfinished.take(chunk)).collect();
+            let got: String = text
+                .as_bytes()
+                .chunks(size)
+                .flat_map(|chunk| unfinished.take(chunk))
+                .collect();
             assert_eq!(got, text);
         }
     }
@@ -299,7 +307,10 @@ mod tests {
             log.emit(Some(1), EventKind::CellStarted);
         }
         let lagged = stream.next().await.unwrap();
-        assert!(matches!(lagged.kind, EventKind::Lagged { missed: 10 }), "{lagged:?}");
+        assert!(
+            matches!(lagged.kind, EventKind::Lagged { missed: 10 }),
+            "{lagged:?}"
+        );
         assert_eq!(lagged.seq, 10);
         let next = stream.next().await.unwrap();
         assert_eq!(next.seq, 11);

@@ -14,7 +14,10 @@ mod name;
 mod record;
 mod registry;
 mod request;
-#[expect(clippy::module_inception, reason = "the handle is what the room is named after")]
+#[expect(
+    clippy::module_inception,
+    reason = "the handle is what the room is named after"
+)]
 mod session;
 mod starter;
 mod worker;

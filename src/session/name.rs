@@ -30,7 +30,10 @@ impl SessionName {
     pub fn parse(name: &str) -> Result<Self, NameError> {
         match fault_of(name) {
             None => Ok(Self(name.to_owned())),
-            Some(fault) => Err(NameError { name: name.chars().take(80).collect(), fault }),
+            Some(fault) => Err(NameError {
+                name: name.chars().take(80).collect(),
+                fault,
+            }),
         }
     }
 

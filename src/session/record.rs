@@ -29,7 +29,10 @@ impl Record {
         for (name, kind) in &names.set {
             let name = shown(name);
             self.names.retain(|it| it.name != name);
-            self.names.push(LostName { name, kind: shown(kind) });
+            self.names.push(LostName {
+                name,
+                kind: shown(kind),
+            });
         }
         let excess = self.names.len().saturating_sub(REMEMBERED);
         self.names.drain(..excess);
@@ -63,7 +66,10 @@ mod tests {
 
     fn names(set: &[(&str, &str)], del: &[&str], total: u64) -> Names {
         Names {
-            set: set.iter().map(|(n, t)| ((*n).to_owned(), (*t).to_owned())).collect(),
+            set: set
+                .iter()
+                .map(|(n, t)| ((*n).to_owned(), (*t).to_owned()))
+                .collect(),
             del: del.iter().map(|name| (*name).to_owned()).collect(),
             total,
         }
@@ -77,7 +83,11 @@ mod tests {
         let lost = record.as_lost();
         assert_eq!(lost.cells, 2);
         assert_eq!(lost.names_total, 2);
-        let told: Vec<_> = lost.names.iter().map(|it| (it.name.as_str(), it.kind.as_str())).collect();
+        let told: Vec<_> = lost
+            .names
+            .iter()
+            .map(|it| (it.name.as_str(), it.kind.as_str()))
+            .collect();
         assert_eq!(told, [("b", "str"), ("a", "list")]);
         record.completed(Some(&names(&[], &["b"], 1)));
         assert_eq!(record.as_lost().names.len(), 1);

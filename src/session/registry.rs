@@ -127,8 +127,12 @@ impl Registry {
             .map_err(|source| SessionError::ToolSocket { source })?;
         let environments = environments(caller, tools.variables(), &self.sources.folder);
         let provisioner = Arc::clone(&self.provisioner);
-        let starter =
-            Starter::new(provisioner as _, Arc::clone(&self.budget), caller, &environments);
+        let starter = Starter::new(
+            provisioner as _,
+            Arc::clone(&self.budget),
+            caller,
+            &environments,
+        );
         let shared = Arc::new(Shared {
             events: EventLog::new(name.to_string()),
             name,
@@ -149,13 +153,20 @@ impl Registry {
         let (controls, control_queue) = mpsc::channel(WAITING_CONTROLS);
         let worker = Worker::new(Arc::clone(&shared), terms, starter, tools);
         tokio::spawn(worker.run(job_queue, control_queue));
-        Ok(Session { shared, jobs, controls })
+        Ok(Session {
+            shared,
+            jobs,
+            controls,
+        })
     }
 
     /// Closes all sessions and waits until everything that was started is gone.
     pub async fn shut_down(&self) {
-        let sessions: Vec<Session> =
-            self.sessions().drain().map(|(_, session)| session).collect();
+        let sessions: Vec<Session> = self
+            .sessions()
+            .drain()
+            .map(|(_, session)| session)
+            .collect();
         let mut closing = tokio::task::JoinSet::new();
         for session in sessions {
             closing.spawn(async move { drop(session.close().await) });
@@ -178,8 +189,10 @@ impl Drop for Registry {
 }
 
 fn folders(settings: &Settings, shim: &str) -> Result<(PathBuf, Staged), SessionError> {
-    let private =
-        private_bases(settings.runtime_dir.as_deref(), settings.temp_dir.as_deref());
+    let private = private_bases(
+        settings.runtime_dir.as_deref(),
+        settings.temp_dir.as_deref(),
+    );
     let mut bases = vec![settings.home.join("cache").join("warmcell")];
     bases.extend(private.iter().map(|base| base.join("python")));
     let sources = stage(&bases, shim)?;

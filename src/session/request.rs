@@ -46,7 +46,10 @@ pub struct Cell {
 impl Cell {
     /// A cell on the default terms.
     pub fn new(code: impl Into<String>) -> Self {
-        Self { code: code.into(), ..Self::default() }
+        Self {
+            code: code.into(),
+            ..Self::default()
+        }
     }
 
     /// With a time limit of its own.
@@ -89,7 +92,9 @@ impl Cell {
             ));
         }
         if let Some(at) = self.code.find('\0') {
-            return Some(format!("the code holds a NUL character at byte {at}; remove it"));
+            return Some(format!(
+                "the code holds a NUL character at byte {at}; remove it"
+            ));
         }
         if let Some(Err(error)) = self.timeout.map(Limits::check_timeout) {
             return Some(error.to_string());

@@ -71,17 +71,30 @@ impl Session {
         } else {
             (None, None)
         };
-        let execution = Execution { result, interrupt: interrupt.clone(), live, generation };
+        let execution = Execution {
+            result,
+            interrupt: interrupt.clone(),
+            live,
+            generation,
+        };
         let refuse = |answer: oneshot::Sender<Delivery>, class, sentence: String| {
             let outcome = Outcome::not_run(class, sentence, generation);
             // The caller may be gone already.
-            drop(answer.send(Delivery { outcome, received: Arc::default() }));
+            drop(answer.send(Delivery {
+                outcome,
+                received: Arc::default(),
+            }));
         };
         if let Some(fault) = cell.fault() {
             refuse(answer, ErrorClass::Usage, fault);
             return execution;
         }
-        match self.jobs.try_send(Job { cell, answer, interrupt, live: sender }) {
+        match self.jobs.try_send(Job {
+            cell,
+            answer,
+            interrupt,
+            live: sender,
+        }) {
             Ok(()) => self.shared.events.emit(None, EventKind::CellQueued),
             Err(mpsc::error::TrySendError::Full(job)) => refuse(
                 job.answer,

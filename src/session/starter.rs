@@ -38,12 +38,11 @@ pub(super) fn environments(
         names.sort_unstable();
         tracing::debug!(
             names = names.join(", "),
-            "variables that the kernel does not see; name them with --env to let them through"
+            "variables that the kernel does not see"
         );
     }
     let mut kept = scrubbed.kept;
-    kept.retain(|(name, _)| name != "PWD" && !caller.pass.iter().any(|(passed, _)| passed == name));
-    kept.extend(caller.pass.iter().cloned());
+    kept.retain(|(name, _)| name != "PWD");
     kept.push(("PWD".to_owned(), caller.cwd.display().to_string()));
     let commands = with_harmless_programs(kept);
     let mut kernel = commands.clone();
@@ -54,7 +53,10 @@ pub(super) fn environments(
         Some((_, path)) => *path = tools,
         None => kernel.push(("PYTHONPATH".to_owned(), tools)),
     }
-    Environments { kernel: Arc::new(kernel), commands: Arc::new(commands) }
+    Environments {
+        kernel: Arc::new(kernel),
+        commands: Arc::new(commands),
+    }
 }
 
 impl Starter {
@@ -71,7 +73,11 @@ impl Starter {
             umask: caller.umask,
             argv: vec![String::new()],
         };
-        Self { provisioner, budget, request }
+        Self {
+            provisioner,
+            budget,
+            request,
+        }
     }
 
     /// Starts one.
@@ -107,7 +113,6 @@ mod tests {
             cwd: "/tmp".into(),
             umask: 0o022,
             python: None,
-            pass: vec![("LANG".into(), "de".into()), ("EDITOR".into(), "vi".into())],
         };
         let tools = vec![("HERMES_RPC_SOCKET".to_owned(), "/s".to_owned())];
         let made = environments(&caller, tools, Path::new("/src"));
@@ -120,8 +125,7 @@ mod tests {
         assert_eq!(kernel("PWD"), Some("/tmp"));
         assert_eq!(kernel("MY_TOKEN"), None);
         assert_eq!(kernel("PYTHONPATH"), Some("/mine:/src/tools"));
-        assert_eq!(kernel("LANG"), Some("de"));
-        assert_eq!(kernel("EDITOR"), Some("vi"));
+        assert_eq!(kernel("LANG"), Some("C.UTF-8"));
         assert_eq!(kernel("HERMES_RPC_SOCKET"), Some("/s"));
         assert!(kernel("PAGER").is_some());
         let commands = |name: &str| made.commands.iter().find(|(n, _)| n == name);

@@ -156,7 +156,12 @@ impl Worker {
 
     /// Runs one cell and delivers its result.
     async fn serve(&mut self, job: Job) {
-        let Job { cell, answer, interrupt, live } = job;
+        let Job {
+            cell,
+            answer,
+            interrupt,
+            live,
+        } = job;
         if answer.is_closed() {
             // Its caller has gone away while it waited: it does not run.
             return;
@@ -174,7 +179,9 @@ impl Worker {
         let number = Some(self.cells);
         if self.shared.events.is_watched() {
             let outcome = Box::new(outcome.clone());
-            self.shared.events.emit(number, EventKind::CellFinished { outcome });
+            self.shared
+                .events
+                .emit(number, EventKind::CellFinished { outcome });
         }
         // If the caller is gone the loss stays untold.
         drop(answer.send(Delivery { outcome, received }));
@@ -206,10 +213,14 @@ impl Worker {
                 kernel.kill();
                 Ok(nothing_ran(How::Interrupted))
             } else {
-                self.run_cell(&kernel, cell, timeout, interrupt, live.clone()).await
+                self.run_cell(&kernel, cell, timeout, interrupt, live.clone())
+                    .await
             };
             match ran {
-                Ok(CellRun { how: How::NotStarted(death), .. }) if !last => {
+                Ok(CellRun {
+                    how: How::NotStarted(death),
+                    ..
+                }) if !last => {
                     // It died while nobody looked; the cell has not run yet.
                     self.lost(LossReason::KernelDied, &format!("kernel_died: it {death}"));
                 }
@@ -219,7 +230,11 @@ impl Worker {
                 }
             }
         }
-        Outcome::not_run(ErrorClass::KernelDied, "the kernel died as it started", self.generation)
+        Outcome::not_run(
+            ErrorClass::KernelDied,
+            "the kernel died as it started",
+            self.generation,
+        )
     }
 
     async fn run_cell(
@@ -238,7 +253,9 @@ impl Worker {
         let authority = Authority::new(Terms {
             cell: number,
             grant: cell.grant.clone(),
-            max_calls: cell.max_tool_calls.unwrap_or(self.terms.limits.max_tool_calls),
+            max_calls: cell
+                .max_tool_calls
+                .unwrap_or(self.terms.limits.max_tool_calls),
             deadline: Some(Instant::now() + timeout),
             jobs: kernel.jobs(),
             environment: Arc::clone(&self.terms.commands_environment),
@@ -319,7 +336,8 @@ impl Worker {
             timeout,
             earlier_loss,
             loss,
-            background: background.map(|(text, bytes_total)| BackgroundOutput { text, bytes_total }),
+            background: background
+                .map(|(text, bytes_total)| BackgroundOutput { text, bytes_total }),
             warnings,
         };
         outcome_of(run, story)
@@ -328,7 +346,11 @@ impl Worker {
     /// The loss that is to be told with this cell, and whether its names were told already.
     fn untold(&mut self) -> Option<(Loss, bool)> {
         let is_set = |flags: &[Arc<AtomicBool>]| flags.iter().any(|it| it.load(Ordering::Acquire));
-        if self.untold.as_ref().is_some_and(|untold| is_set(&untold.announced)) {
+        if self
+            .untold
+            .as_ref()
+            .is_some_and(|untold| is_set(&untold.announced))
+        {
             self.untold = None;
         }
         let untold = self.untold.as_ref()?;
@@ -353,10 +375,14 @@ impl Worker {
             self.begin_start();
         }
         let Slot::Starting(starting) = &mut self.slot else {
-            return Err(ProvisionError::ForkserverGone { reason: "is gone".to_owned() });
+            return Err(ProvisionError::ForkserverGone {
+                reason: "is gone".to_owned(),
+            });
         };
         let started = starting.await.unwrap_or_else(|_the_runtime_ends| {
-            Err(ProvisionError::ForkserverGone { reason: "was given up".to_owned() })
+            Err(ProvisionError::ForkserverGone {
+                reason: "was given up".to_owned(),
+            })
         });
         match started {
             Ok(kernel) => {
@@ -376,7 +402,9 @@ impl Worker {
 
     fn begin_start(&mut self) {
         self.generation += 1;
-        self.shared.generation.store(self.generation, Ordering::Relaxed);
+        self.shared
+            .generation
+            .store(self.generation, Ordering::Relaxed);
         self.shared.events.set_generation(self.generation);
         self.record = Record::default();
         self.count = 0;
@@ -385,14 +413,24 @@ impl Worker {
 
     /// The kernel is gone, or is being killed: says what is lost with it and starts the next one.
     fn lost(&mut self, reason: LossReason, detail: &str) -> Loss {
-        let loss = Loss { reason, detail: detail.to_owned(), lost: self.record.as_lost() };
-        let earlier = self.untold().filter(|(_, told)| !told).map(|(earlier, _)| earlier.lost);
+        let loss = Loss {
+            reason,
+            detail: detail.to_owned(),
+            lost: self.record.as_lost(),
+        };
+        let earlier = self
+            .untold()
+            .filter(|(_, told)| !told)
+            .map(|(earlier, _)| earlier.lost);
         let lost = match earlier {
             Some(earlier) => earlier.and_then(&loss.lost),
             None => loss.lost.clone(),
         };
         self.untold = Some(Untold {
-            loss: Loss { lost, ..loss.clone() },
+            loss: Loss {
+                lost,
+                ..loss.clone()
+            },
             told: Vec::new(),
             announced: Vec::new(),
         });
@@ -430,11 +468,15 @@ impl Worker {
 
     /// Gives the kernel its time to end in good order, and waits until it is gone.
     async fn shut_down(&mut self) -> Ended {
-        let Slot::Ready(kernel) = &self.slot else { return Ended::default() };
+        let Slot::Ready(kernel) = &self.slot else {
+            return Ended::default();
+        };
         let (sender, live) = live_output();
         let sink = shutdown_sink(sender);
-        let (output, ()) =
-            tokio::join!(collect(live), kernel.shut_down(self.terms.end_grace, Some(sink)));
+        let (output, ()) = tokio::join!(
+            collect(live),
+            kernel.shut_down(self.terms.end_grace, Some(sink))
+        );
         Ended { output }
     }
 
@@ -465,7 +507,12 @@ fn tool_observer(shared: Arc<Shared>, cell: u64) -> Arc<dyn Fn(ToolEvent) + Send
 
 /// The run of a cell that was ended before it began.
 fn nothing_ran(how: How) -> CellRun {
-    let nothing = || Windowed { text: String::new(), total: 0, captured: 0, omitted: 0 };
+    let nothing = || Windowed {
+        text: String::new(),
+        total: 0,
+        captured: 0,
+        omitted: 0,
+    };
     CellRun {
         how,
         stdout: nothing(),

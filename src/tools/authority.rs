@@ -138,7 +138,10 @@ impl Authority {
         for (id, tool, began) in std::mem::take(&mut ledger.under_way) {
             self.enter(&mut ledger, id, tool, began.elapsed(), false);
         }
-        ToolUse { made: ledger.made, calls: ledger.calls.clone() }
+        ToolUse {
+            made: ledger.made,
+            calls: ledger.calls.clone(),
+        }
     }
 
     /// Enters a call, if the cell may make it.
@@ -168,13 +171,22 @@ impl Authority {
         let id = ledger.made;
         ledger.under_way.push((id, tool, Instant::now()));
         drop(ledger);
-        self.tell(|| ToolEvent::Started { id, tool: tool.to_owned() });
-        Ok(Dispatched { authority: Arc::clone(self), id })
+        self.tell(|| ToolEvent::Started {
+            id,
+            tool: tool.to_owned(),
+        });
+        Ok(Dispatched {
+            authority: Arc::clone(self),
+            id,
+        })
     }
 
     fn finish(&self, id: u64, ok: bool) {
         let mut ledger = self.ledger();
-        let found = ledger.under_way.iter().position(|(under_way, ..)| *under_way == id);
+        let found = ledger
+            .under_way
+            .iter()
+            .position(|(under_way, ..)| *under_way == id);
         // After the end of the cell it was entered already.
         if let Some(at) = found {
             let (_, tool, began) = ledger.under_way.swap_remove(at);
@@ -184,7 +196,11 @@ impl Authority {
 
     fn enter(&self, ledger: &mut Ledger, id: u64, tool: &str, took: Duration, ok: bool) {
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        ledger.calls.push(ToolCallRecord { tool: tool.to_owned(), ms, ok });
+        ledger.calls.push(ToolCallRecord {
+            tool: tool.to_owned(),
+            ms,
+            ok,
+        });
         self.tell(|| ToolEvent::Finished { id, ok, ms });
     }
 

@@ -84,18 +84,28 @@ pub(super) async fn reply(
     serde_json::to_writer(&mut frame, &Reply { id, result }).map_err(io::Error::from)?;
     if frame.len() - 4 > MAX_REPLY_BYTES {
         let bytes = frame.len() - 4;
-        let mut result: Map<String, Value> =
-            result.keys().map(|key| (key.clone(), Value::Null)).collect();
+        let mut result: Map<String, Value> = result
+            .keys()
+            .map(|key| (key.clone(), Value::Null))
+            .collect();
         let sentence = format!(
             "the result has {bytes} bytes, the limit is 16 MiB; ask for less (offset, limit)"
         );
         result.insert("error".to_owned(), sentence.into());
         result.insert("error_class".to_owned(), "limit".into());
         frame.truncate(4);
-        serde_json::to_writer(&mut frame, &Reply { id, result: &result })
-            .map_err(io::Error::from)?;
+        serde_json::to_writer(
+            &mut frame,
+            &Reply {
+                id,
+                result: &result,
+            },
+        )
+        .map_err(io::Error::from)?;
     }
-    let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX).to_le_bytes();
+    let length = u32::try_from(frame.len() - 4)
+        .unwrap_or(u32::MAX)
+        .to_le_bytes();
     if let Some(head) = frame.get_mut(..4) {
         head.copy_from_slice(&length);
     }
@@ -136,7 +146,10 @@ mod tests {
         let long = Map::from_iter([("content".to_owned(), Value::from("x".repeat(17 << 20)))]);
         let mut written = Vec::new();
         reply(&mut written, Some(7), &long).await.unwrap();
-        assert_eq!(written[..4], u32::try_from(written.len() - 4).unwrap().to_le_bytes());
+        assert_eq!(
+            written[..4],
+            u32::try_from(written.len() - 4).unwrap().to_le_bytes()
+        );
         let reply: Value = serde_json::from_slice(&written[4..]).unwrap();
         assert_eq!(reply["id"], 7);
         assert_eq!(reply["result"]["content"], Value::Null);

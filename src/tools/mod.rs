@@ -14,6 +14,7 @@ mod replace;
 mod server;
 mod stubs;
 mod table;
+mod terminal;
 #[cfg(test)]
 mod testing;
 mod tool;
@@ -25,6 +26,7 @@ pub use read_file::ReadFile;
 pub use server::{ToolServer, ToolSettings};
 pub use stubs::hermes_tools;
 pub use table::{Grant, ToolTable};
+pub use terminal::{FloorRule, Terminal, hard_floor};
 pub use tool::{
     Arguments, Parameter, ParameterDefault, Tool, ToolContext, ToolFailure, ToolResult, ToolSpec,
 };

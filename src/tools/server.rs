@@ -80,7 +80,10 @@ impl ToolServer {
     /// What a kernel must know to connect.
     pub fn variables(&self) -> Vec<(String, String)> {
         vec![
-            ("HERMES_RPC_SOCKET".to_owned(), self.path.display().to_string()),
+            (
+                "HERMES_RPC_SOCKET".to_owned(),
+                self.path.display().to_string(),
+            ),
             ("HERMES_RPC_TOKEN".to_owned(), self.shared.token.clone()),
         ]
     }
@@ -106,7 +109,9 @@ impl Drop for ToolServer {
 
 impl Shared {
     fn authority(&self) -> MutexGuard<'_, Option<Arc<Authority>>> {
-        self.authority.lock().unwrap_or_else(PoisonError::into_inner)
+        self.authority
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,7 +119,9 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
         // Those that have ended are forgotten; the set never holds more than the places.
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
@@ -156,11 +163,15 @@ async fn serve(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
     loop {
         let (id, result) = match frame::read(&mut stream).await? {
             Frame::End => return Ok(()),
-            Frame::TooLong(bytes) => {
-                (None, refusal(&format!("a request of {bytes} bytes; the limit is 64 MiB")))
-            }
+            Frame::TooLong(bytes) => (
+                None,
+                refusal(&format!("a request of {bytes} bytes; the limit is 64 MiB")),
+            ),
             Frame::Whole(bytes) => match serde_json::from_slice::<Request>(&bytes) {
-                Err(error) => (None, refusal(&format!("the request makes no sense: {error}"))),
+                Err(error) => (
+                    None,
+                    refusal(&format!("the request makes no sense: {error}")),
+                ),
                 Ok(request) => {
                     drop(bytes);
                     let id = request.id;
@@ -194,7 +205,10 @@ fn admitted(stream: &UnixStream, hello: &[u8], shared: &Shared) -> Result<(), &'
     if peer.uid() != rustix::process::getuid().as_raw() {
         return Err("another user");
     }
-    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).ok_or("unknown peer")?;
+    let pid = peer
+        .pid()
+        .and_then(|pid| u32::try_from(pid).ok())
+        .ok_or("unknown peer")?;
     if !is_descendant(pid, shared.kernel.load(Ordering::Acquire)) {
         return Err("the process does not belong to this session's kernel");
     }
@@ -204,14 +218,20 @@ fn admitted(stream: &UnixStream, hello: &[u8], shared: &Shared) -> Result<(), &'
 /// Compares in a time that does not tell where they differ.
 fn same(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len()
-        && left.iter().zip(right).fold(0, |differ, (left, right)| differ | (left ^ right)) == 0
+        && left
+            .iter()
+            .zip(right)
+            .fold(0, |differ, (left, right)| differ | (left ^ right))
+            == 0
 }
 
 /// Makes a call; `None` if the caller is gone.
 async fn answer(request: Request, shared: &Shared, stream: &UnixStream) -> Option<ToolResult> {
     let settings = &shared.settings;
     let authority = shared.authority().clone();
-    let granted = authority.as_ref().map(|authority| authority.terms().grant.clone());
+    let granted = authority
+        .as_ref()
+        .map(|authority| authority.terms().grant.clone());
     let Some(tool) = settings.table.find(&request.tool) else {
         let callable = granted.unwrap_or_default().in_words(&settings.table);
         let name: String = request.tool.chars().take(100).collect();

@@ -39,7 +39,10 @@ fn stub(spec: &ToolSpec) -> String {
         lines.push(format!("{}: {}", parameter.name, parameter.about));
     }
     lines.push(String::new());
-    lines.push(format!("Returns a dict with {}; on failure also error.", spec.returns.join(", ")));
+    lines.push(format!(
+        "Returns a dict with {}; on failure also error.",
+        spec.returns.join(", ")
+    ));
     format!(
         "def {name}({signature}, **unknown):  # noqa: ANN001, ANN003, ANN201\n    {doc}\n    \
          return _call({quoted}, {{{arguments}}}, unknown, ({keys},))\n",

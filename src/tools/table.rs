@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{ReadFile, Tool, WriteFile};
+use super::{ReadFile, Terminal, Tool, WriteFile};
 
 /// The tools of a manager, in the order in which they are listed.
 #[derive(Debug, Clone)]
@@ -17,12 +17,15 @@ impl ToolTable {
         Self::of(vec![
             Arc::new(ReadFile) as Arc<dyn Tool>,
             Arc::new(WriteFile),
+            Arc::new(Terminal),
         ])
     }
 
     /// No tool but these; for programs that bring their own.
     pub fn of(tools: Vec<Arc<dyn Tool>>) -> Self {
-        Self { tools: tools.into() }
+        Self {
+            tools: tools.into(),
+        }
     }
 
     /// A tool by name.
@@ -62,6 +65,10 @@ impl Grant {
             .map(|tool| tool.spec().name)
             .filter(|name| self.allows(name))
             .collect();
-        if names.is_empty() { "no tool may be called".into() } else { format!("callable: {}", names.join(", ")) }
+        if names.is_empty() {
+            "no tool may be called".into()
+        } else {
+            format!("callable: {}", names.join(", "))
+        }
     }
 }

@@ -1,0 +1,168 @@
+//! What can be said on the command line.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use super::{exec, exit};
+use crate::config::Limits;
+use crate::session::Policy;
+
+/// Runs Python cells in a live kernel: state persists, cells call host tools, limits hold.
+#[derive(Debug, Parser)]
+#[command(
+    name = "warmcell",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run one or several cells in a kernel of their own, and end it.
+    Exec(ExecArguments),
+}
+
+const EXEC_HELP: &str = "\
+Output: the cell's stdout goes to stdout as it comes, and so does the value of its last expression; \
+its stderr, tracebacks and notices go to stderr.
+
+Exit codes:
+  0    success            124  timeout
+  n    sys.exit(n)        125  no kernel could be had
+  1    exception          126  the kernel died
+  2    usage              130  interrupted
+                          141  stdout was closed
+
+Examples:
+  warmcell exec 'print(6*7)'
+  warmcell exec -f load.py -f analyse.py
+  echo 'read_file(\"Cargo.toml\")[\"total_lines\"]' | warmcell exec --json";
+
+/// The arguments of `warmcell exec`.
+#[derive(Debug, Args)]
+#[command(after_help = EXEC_HELP)]
+pub(super) struct ExecArguments {
+    /// Python source; `-` reads it from stdin, and so does leaving it out in a pipe.
+    #[arg(
+        value_name = "CODE",
+        conflicts_with = "files",
+        allow_hyphen_values = false
+    )]
+    pub(super) code: Option<String>,
+
+    /// A file that holds a cell. Several are cells of one kernel, in order; the first that fails
+    /// is the last.
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+
+    /// The time limit of each cell, 0.001 to 86400 seconds.
+    #[arg(short, long, value_name = "SECONDS", default_value = "300", value_parser = timeout)]
+    pub(super) timeout: Duration,
+
+    /// How many tool calls each cell may make.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(super) max_tool_calls: u32,
+
+    /// The Python to use; no other is tried. Otherwise VIRTUAL_ENV's, else python3 on PATH.
+    #[arg(long, value_name = "PATH")]
+    pub(super) python: Option<PathBuf>,
+
+    /// The working directory of the kernel.
+    #[arg(long, value_name = "DIR")]
+    pub(super) cwd: Option<PathBuf>,
+
+    /// The tools that cells may call, by name; all if left out.
+    #[arg(
+        long,
+        value_name = "A,B",
+        value_delimiter = ',',
+        conflicts_with = "no_tools"
+    )]
+    pub(super) tools: Option<Vec<String>>,
+
+    /// Cells may call no tool.
+    #[arg(long)]
+    pub(super) no_tools: bool,
+
+    /// What to do with a cell whose time is up.
+    #[arg(long, value_name = "POLICY", default_value = "restart")]
+    pub(super) on_timeout: PolicyArgument,
+
+    /// What to do with a cell that is interrupted.
+    #[arg(long, value_name = "POLICY", default_value = "restart")]
+    pub(super) on_interrupt: PolicyArgument,
+
+    /// Print one JSON object a cell, and nothing else on stdout.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// A policy, by name.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum PolicyArgument {
+    /// Kill the kernel and start a fresh one.
+    Restart,
+}
+
+impl From<PolicyArgument> for Policy {
+    fn from(policy: PolicyArgument) -> Self {
+        match policy {
+            PolicyArgument::Restart => Self::Restart,
+        }
+    }
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    Limits::parse_timeout(text).map_err(|error| error.to_string())
+}
+
+/// Runs the command that this process was started as; its exit code.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no errors; everything else is usage. A closed stdout or stderr
+            // leaves nobody to tell.
+            drop(error.print());
+            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { 0 });
+        }
+    };
+    match arguments.command {
+        Command::Exec(arguments) => exec::main(&arguments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_make_sense() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn code_and_files_exclude_each_other() {
+        let parse = |words: &[&str]| Arguments::try_parse_from(words);
+        assert!(parse(&["warmcell", "exec", "1", "-f", "a.py"]).is_err());
+        assert!(parse(&["warmcell", "exec", "--tools", "a", "--no-tools", "1"]).is_err());
+        assert!(parse(&["warmcell", "exec", "-t", "0", "1"]).is_err());
+        let Command::Exec(exec) =
+            parse(&["warmcell", "exec", "-f", "a.py", "-f", "b.py", "-t", "0.5"])
+                .unwrap()
+                .command;
+        assert_eq!(exec.files, [PathBuf::from("a.py"), PathBuf::from("b.py")]);
+        assert_eq!(exec.timeout, Duration::from_millis(500));
+        let Command::Exec(exec) = parse(&["warmcell", "exec", "-"]).unwrap().command;
+        assert_eq!(exec.code.as_deref(), Some("-"));
+    }
+}

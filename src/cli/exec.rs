@@ -1,0 +1,198 @@
+//! `warmcell exec`: runs cells in a kernel of their own, and ends it.
+
+use std::io;
+use std::process::ExitCode;
+
+use tokio::runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::args::ExecArguments;
+use super::show::Screen;
+use super::{exit, source, surroundings};
+use crate::execution::{ErrorClass, Outcome};
+use crate::session::{Cell, Registry, Session};
+use crate::tools::{Grant, ToolTable};
+
+/// Runs the command; its exit code.
+pub(super) fn main(arguments: &ExecArguments) -> ExitCode {
+    // One thread: a command that mostly waits starts sooner and stays smaller.
+    let code = match runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(exec(arguments)),
+        Err(_) => exit::UNAVAILABLE,
+    };
+    ExitCode::from(code)
+}
+
+async fn exec(arguments: &ExecArguments) -> u8 {
+    let mut screen = Screen::new();
+    // From here on a signal interrupts cells, it does not end us.
+    let Ok(mut signals) = Signals::new() else {
+        screen.notice("cannot watch for signals").await;
+        return exit::UNAVAILABLE;
+    };
+    let prepared = source::cells(arguments)
+        .and_then(|cells| Ok((cells, surroundings::caller(arguments)?, grant(arguments)?)));
+    let (cells, caller, grant) = match prepared {
+        Ok(prepared) => prepared,
+        Err(sentence) => return refuse(arguments, &mut screen, ErrorClass::Usage, sentence).await,
+    };
+    let registry = match Registry::start(surroundings::settings()).await {
+        Ok(registry) => registry,
+        Err(error) => {
+            let sentence = error.to_string();
+            return refuse(arguments, &mut screen, ErrorClass::Unavailable, sentence).await;
+        }
+    };
+    for reason in registry.passed_over() {
+        screen
+            .notice(&format!(
+                "the home cannot be used for the Python half ({reason})"
+            ))
+            .await;
+    }
+    let session = match registry.session("exec", &caller) {
+        Ok(session) => session,
+        Err(error) => {
+            let sentence = error.to_string();
+            return refuse(arguments, &mut screen, ErrorClass::Unavailable, sentence).await;
+        }
+    };
+    let mut code = 0;
+    for source in cells {
+        let cell = Cell {
+            code: source,
+            timeout: Some(arguments.timeout),
+            max_tool_calls: Some(arguments.max_tool_calls),
+            grant: grant.clone(),
+            on_timeout: arguments.on_timeout.into(),
+            on_interrupt: arguments.on_interrupt.into(),
+            ..Cell::default()
+        };
+        match run(arguments, &session, cell, &mut screen, &mut signals).await {
+            Ok(outcome) => code = exit::of(&outcome),
+            Err(_) => code = exit::STDOUT_CLOSED,
+        }
+        if code != 0 {
+            break;
+        }
+    }
+    let ended = session.close().await;
+    if !arguments.json && screen.last_words(&ended.output).await.is_err() {
+        code = exit::STDOUT_CLOSED;
+    }
+    registry.shut_down().await;
+    code
+}
+
+/// Runs one cell and shows it. Fails if stdout is closed.
+async fn run(
+    arguments: &ExecArguments,
+    session: &Session,
+    cell: Cell,
+    screen: &mut Screen,
+    signals: &mut Signals,
+) -> io::Result<Outcome> {
+    if arguments.json {
+        let mut execution = session.execute(cell);
+        let interrupt = execution.interrupt_token();
+        let outcome = signals.interrupting(&interrupt, execution.outcome()).await;
+        screen.json(&outcome).await?;
+        return Ok(outcome);
+    }
+    let mut execution = session.execute_live(cell);
+    let interrupt = execution.interrupt_token();
+    let live = execution.take_live();
+    let following = async {
+        let Some(mut live) = live else { return Ok(()) };
+        let followed = screen.follow(&mut live).await;
+        if followed.is_err() {
+            // Nobody reads any more: the cell is ended, as a program in a pipe would be.
+            interrupt.cancel();
+        }
+        followed
+    };
+    let both = async { tokio::join!(execution.outcome(), following) };
+    let (outcome, followed) = signals.interrupting(&interrupt, both).await;
+    followed?;
+    screen.rest(&outcome).await;
+    Ok(outcome)
+}
+
+fn grant(arguments: &ExecArguments) -> Result<Grant, String> {
+    if arguments.no_tools {
+        return Ok(Grant::Only(std::collections::BTreeSet::new()));
+    }
+    let Some(names) = &arguments.tools else {
+        return Ok(Grant::All);
+    };
+    let table = ToolTable::standard();
+    let names: std::collections::BTreeSet<String> = names
+        .iter()
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .collect();
+    if let Some(unknown) = names.iter().find(|name| table.find(name).is_none()) {
+        let known: Vec<&str> = table.iter().map(|tool| tool.spec().name).collect();
+        return Err(format!(
+            "--tools: there is no tool {unknown:?}; there are {}",
+            known.join(", ")
+        ));
+    }
+    Ok(Grant::Only(names))
+}
+
+async fn refuse(
+    arguments: &ExecArguments,
+    screen: &mut Screen,
+    class: ErrorClass,
+    sentence: String,
+) -> u8 {
+    let outcome = Outcome::not_run(class, sentence, 0);
+    let code = exit::of(&outcome);
+    if arguments.json {
+        return if screen.json(&outcome).await.is_ok() {
+            code
+        } else {
+            exit::STDOUT_CLOSED
+        };
+    }
+    screen
+        .notice(outcome.error.as_deref().unwrap_or_default())
+        .await;
+    code
+}
+
+/// The signals that interrupt a cell.
+#[derive(Debug)]
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for the work; a signal meanwhile interrupts the cell.
+    async fn interrupting<T>(
+        &mut self,
+        interrupt: &tokio_util::sync::CancellationToken,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                _ = self.interrupt.recv() => interrupt.cancel(),
+                _ = self.terminate.recv() => interrupt.cancel(),
+                _ = self.hang_up.recv() => interrupt.cancel(),
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Exit codes: an interface like any other.
+
+use crate::execution::{ErrorClass, Outcome};
+
+/// The call makes no sense.
+pub(super) const USAGE: u8 = 2;
+/// No kernel could be had.
+pub(super) const UNAVAILABLE: u8 = 125;
+/// Stdout was closed: what a shell reports of a program that SIGPIPE has ended.
+pub(super) const STDOUT_CLOSED: u8 = 141;
+
+/// The exit code that tells a result.
+pub(super) fn of(outcome: &Outcome) -> u8 {
+    match outcome.error_class {
+        None => 0,
+        Some(ErrorClass::Exit) => of_number(outcome.exit_code),
+        Some(
+            ErrorClass::Syntax
+            | ErrorClass::Exception
+            | ErrorClass::MissingModule
+            | ErrorClass::Limit,
+        ) => 1,
+        Some(ErrorClass::Usage | ErrorClass::Refused) => USAGE,
+        Some(ErrorClass::Timeout) => 124,
+        Some(ErrorClass::Busy | ErrorClass::Unavailable) => UNAVAILABLE,
+        Some(ErrorClass::KernelDied) => 126,
+        Some(ErrorClass::Interrupted) => 130,
+    }
+}
+
+/// A code out of 0..255 as the system would cut it, but never as success.
+fn of_number(number: i64) -> u8 {
+    match u8::try_from(number & 255) {
+        Ok(0) | Err(_) => 1,
+        Ok(code) => code,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_and_numbers_have_their_codes() {
+        let with = |class| of(&Outcome::not_run(class, "", 0));
+        assert_eq!(with(ErrorClass::Usage), 2);
+        assert_eq!(with(ErrorClass::Timeout), 124);
+        assert_eq!(with(ErrorClass::Busy), 125);
+        assert_eq!(with(ErrorClass::Unavailable), 125);
+        assert_eq!(with(ErrorClass::KernelDied), 126);
+        assert_eq!(with(ErrorClass::Interrupted), 130);
+        assert_eq!(with(ErrorClass::Exception), 1);
+        for (number, code) in [
+            (3, 3),
+            (255, 255),
+            (256, 1),
+            (300, 44),
+            (-1, 255),
+            (-256, 1),
+        ] {
+            assert_eq!(of_number(number), code, "{number}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Prints what cells print, as it comes.
+
+use std::io;
+
+use tokio::io::{AsyncWriteExt, Stderr, Stdout};
+
+use crate::execution::{LiveEvent, LiveOutput, Outcome};
+
+/// Our own stdout and stderr.
+#[derive(Debug)]
+pub(super) struct Screen {
+    stdout: Stdout,
+    stderr: Stderr,
+}
+
+impl Screen {
+    pub(super) fn new() -> Self {
+        Self {
+            stdout: tokio::io::stdout(),
+            stderr: tokio::io::stderr(),
+        }
+    }
+
+    /// Shows a cell's output to its end. Fails if stdout is closed; a closed stderr loses what
+    /// would stand there.
+    pub(super) async fn follow(&mut self, live: &mut LiveOutput) -> io::Result<()> {
+        let mut at_line_start = true;
+        while let Some(event) = live.next().await {
+            self.piece(&event, &mut at_line_start).await?;
+        }
+        Ok(())
+    }
+
+    /// Shows what a kernel printed as it was ended.
+    pub(super) async fn last_words(&mut self, pieces: &[LiveEvent]) -> io::Result<()> {
+        let mut at_line_start = true;
+        for piece in pieces {
+            self.piece(piece, &mut at_line_start).await?;
+        }
+        Ok(())
+    }
+
+    async fn piece(&mut self, event: &LiveEvent, at_line_start: &mut bool) -> io::Result<()> {
+        match event {
+            LiveEvent::Stdout(bytes) => {
+                *at_line_start = bytes.ends_with(b"\n");
+                self.stdout.write_all(bytes).await?;
+                self.stdout.flush().await
+            }
+            LiveEvent::Result(text) => {
+                let newline = if *at_line_start { "" } else { "\n" };
+                let line = format!("{newline}{text}\n");
+                *at_line_start = true;
+                self.stdout.write_all(line.as_bytes()).await?;
+                self.stdout.flush().await
+            }
+            LiveEvent::Stderr(bytes) => {
+                self.error_text(bytes).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Shows what no stream has carried.
+    pub(super) async fn rest(&mut self, outcome: &Outcome) {
+        if let Some(traceback) = &outcome.beside_streams.traceback {
+            self.error_text(format!("{traceback}\n").as_bytes()).await;
+        }
+        for notice in &outcome.beside_streams.notices {
+            self.error_text(format!("{notice}\n").as_bytes()).await;
+        }
+        if let Some(warning) = &outcome.warning {
+            self.notice(warning).await;
+        }
+    }
+
+    /// A sentence of ours.
+    pub(super) async fn notice(&mut self, sentence: &str) {
+        self.error_text(format!("warmcell: {sentence}\n").as_bytes())
+            .await;
+    }
+
+    /// One JSON object on a line.
+    pub(super) async fn json(&mut self, outcome: &Outcome) -> io::Result<()> {
+        let mut line = serde_json::to_vec(outcome)?;
+        line.push(b'\n');
+        self.stdout.write_all(&line).await?;
+        self.stdout.flush().await
+    }
+
+    async fn error_text(&mut self, bytes: &[u8]) {
+        // With stderr closed there is nobody to tell.
+        drop(self.stderr.write_all(bytes).await);
+        drop(self.stderr.flush().await);
+    }
+}
