@@ -3,7 +3,7 @@
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// So many random bytes, as lower-case hex digits.
-pub fn random_hex(bytes: usize) -> String {
+pub(crate) fn random_hex(bytes: usize) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut random = vec![0_u8; bytes];
     let mut filled = 0;

@@ -112,11 +112,9 @@ fn content_hash(files: &[(PathBuf, &str)]) -> String {
         hash.update((text.len() as u64).to_le_bytes());
         hash.update(text.as_bytes());
     }
-    hash.finalize()
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let bytes = hash.finalize();
+    let (head, _) = bytes.split_first_chunk().unwrap_or((&[0; 8], &[]));
+    format!("{:016x}", u64::from_be_bytes(*head))
 }
 
 fn stage_in(folder: &Path, files: &[(PathBuf, &str)]) -> io::Result<PathBuf> {
@@ -212,7 +210,10 @@ mod tests {
         let mut there: Vec<String> = fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter(|name| name.ends_with(".py") && name != "hermes_tools.py")
+            .filter(|name| {
+                Path::new(name).extension().is_some_and(|it| it == "py")
+                    && name != "hermes_tools.py"
+            })
             .collect();
         there.sort();
         let embedded: Vec<&str> = PACKAGE.iter().map(|(name, _)| *name).collect();

@@ -70,7 +70,7 @@ pub(super) struct ExecArguments {
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(super) max_tool_calls: u32,
 
-    /// The Python to use; no other is tried. Otherwise VIRTUAL_ENV's, else python3 on PATH.
+    /// The Python to use; no other is tried. Otherwise that of `VIRTUAL_ENV`, else python3 on PATH.
     #[arg(long, value_name = "PATH")]
     pub(super) python: Option<PathBuf>,
 

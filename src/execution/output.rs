@@ -42,7 +42,7 @@ impl std::fmt::Debug for CellOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CellOutput")
             .field("stdout_bytes", &self.stdout.total())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

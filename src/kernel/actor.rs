@@ -321,9 +321,9 @@ impl Actor {
             Some(sink) => {
                 let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
                 if which == 0 {
-                    sink.stdout(chunk)
+                    sink.stdout(chunk);
                 } else {
-                    sink.stderr(chunk)
+                    sink.stderr(chunk);
                 }
             }
             None => {

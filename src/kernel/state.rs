@@ -58,11 +58,11 @@ impl KernelState {
             (Dead, Trigger::Start) => Some(Starting),
             (Starting | Restarting, Trigger::Started)
             | (Busy | Interrupting, Trigger::CellEnded) => Some(Idle),
-            (Starting | Restarting, Trigger::StartFailed) => Some(Dead),
             (Idle, Trigger::CellSent) => Some(Busy),
             (Busy, Trigger::Interrupted) => Some(Interrupting),
             (Idle | Busy | Interrupting | Starting, Trigger::Lost) => Some(Restarting),
-            (Idle | Busy | Interrupting | Starting | Restarting, Trigger::Ended) => Some(Dead),
+            (Starting | Restarting, Trigger::StartFailed)
+            | (Idle | Busy | Interrupting | Starting | Restarting, Trigger::Ended) => Some(Dead),
             _ => None,
         }
     }
@@ -90,7 +90,9 @@ mod tests {
 
     #[test]
     fn a_life_goes_through_the_states_in_order() {
-        let mut state = KernelState::Dead;
+        use KernelState::{Busy, Dead, Idle, Interrupting, Restarting, Starting};
+
+        let mut state = Dead;
         let seen: Vec<KernelState> = [
             Trigger::Start,
             Trigger::Started,
@@ -105,7 +107,6 @@ mod tests {
         .into_iter()
         .map(|trigger| state.apply(trigger).unwrap().to)
         .collect();
-        use KernelState::{Busy, Dead, Idle, Interrupting, Restarting, Starting};
         assert_eq!(
             seen,
             [

@@ -1,4 +1,4 @@
-//! A SOCK_SEQPACKET socket on which whole messages travel, descriptors attached.
+//! A `SOCK_SEQPACKET` socket on which whole messages travel, descriptors attached.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -12,6 +12,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::ProcessError;
+use super::watch::watch;
 
 /// The longest message, in bytes.
 pub const MAX_CONTROL_MESSAGE_BYTES: usize = 60_000;
@@ -39,9 +40,11 @@ impl ControlSocket {
         .map_err(ProcessError::descriptor("a control socket"))?;
         rustix::io::ioctl_fionbio(&ours, true)
             .map_err(ProcessError::descriptor("a control socket"))?;
-        let fd = AsyncFd::new(ours).map_err(|source| ProcessError::Descriptor {
-            what: "a control socket",
-            source,
+        let fd = watch(ours, Interest::READABLE | Interest::WRITABLE).map_err(|source| {
+            ProcessError::Descriptor {
+                what: "a control socket",
+                source,
+            }
         })?;
         Ok((Self { fd }, theirs))
     }
@@ -119,9 +122,6 @@ impl ControlSocket {
     /// Ends the conversation: the other end reads that nobody is there.
     pub fn close(&self) {
         // A socket whose other end is gone cannot be closed twice; either way it is closed.
-        drop(rustix::net::shutdown(
-            self.fd.get_ref(),
-            rustix::net::Shutdown::Both,
-        ));
+        rustix::net::shutdown(self.fd.get_ref(), rustix::net::Shutdown::Both).ok();
     }
 }

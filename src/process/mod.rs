@@ -11,6 +11,7 @@ mod pidfd;
 mod pipes;
 mod privacy;
 mod spawn;
+mod watch;
 
 pub use control::{ControlSocket, MAX_CONTROL_MESSAGE_BYTES};
 pub use error::ProcessError;

@@ -67,10 +67,11 @@ pub async fn end_orphans(adopts: bool, markers: &[Marker]) -> usize {
             if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw)
                 && adopts
             {
-                drop(waitid(
+                waitid(
                     WaitId::Pid(pid),
                     WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
-                ));
+                )
+                .ok();
             }
         }
     }

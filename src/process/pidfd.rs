@@ -7,6 +7,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use super::watch::watch;
+
 /// A signal that this program sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
@@ -35,7 +37,7 @@ impl Pidfd {
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         let fd = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
         Ok(Self {
-            fd: AsyncFd::with_interest(fd, Interest::READABLE)?,
+            fd: watch(fd, Interest::READABLE)?,
         })
     }
 

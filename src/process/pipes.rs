@@ -12,6 +12,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::ProcessError;
+use super::watch::watch;
 
 /// A connected pair of stream sockets: ours (non-blocking) and theirs (blocking).
 ///
@@ -87,11 +88,9 @@ impl PipeReader {
     /// If it cannot be made non-blocking or watched.
     pub fn new(fd: OwnedFd) -> Result<Self, ProcessError> {
         rustix::io::ioctl_fionbio(&fd, true).map_err(ProcessError::descriptor("a pipe"))?;
-        let fd = AsyncFd::with_interest(fd, Interest::READABLE).map_err(|source| {
-            ProcessError::Descriptor {
-                what: "a pipe",
-                source,
-            }
+        let fd = watch(fd, Interest::READABLE).map_err(|source| ProcessError::Descriptor {
+            what: "a pipe",
+            source,
         })?;
         Ok(Self { fd })
     }
@@ -137,7 +136,7 @@ impl PipeReader {
                 Interest::READABLE,
                 |_| Err(io::ErrorKind::WouldBlock.into()),
             );
-        drop(forgotten);
+        forgotten.ok();
     }
 }
 
@@ -163,8 +162,7 @@ impl InterruptPage {
     /// Names a cell. The page is ours alone to write, so this fails only if memory is gone; then
     /// the interrupt is lost and the kernel is killed after the grace.
     pub fn name(&self, cell: u64) {
-        let written = pwrite(&self.fd, &cell.to_le_bytes(), 0);
-        drop(written);
+        pwrite(&self.fd, &cell.to_le_bytes(), 0).ok();
     }
 
     /// A descriptor of the page for the kernel.

@@ -8,7 +8,7 @@ use rustix::process::{
 /// `/proc`. As root it has no effect; a clean environment does the rest.
 pub fn hide_memory() {
     // Where the call is missing nothing is hidden, and nothing else is lost.
-    drop(set_dumpable_behavior(DumpableBehavior::NotDumpable));
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
 }
 
 /// The soft and hard limit on open descriptors, for kernels that should see what the user has set.
@@ -21,11 +21,12 @@ pub fn nofile_limits() -> (Option<u64>, Option<u64>) {
 pub fn raise_nofile() {
     let limits = getrlimit(Resource::Nofile);
     // A refusal leaves the old limit, which is enough for a few kernels.
-    drop(setrlimit(
+    setrlimit(
         Resource::Nofile,
         Rlimit {
             current: limits.maximum,
             maximum: limits.maximum,
         },
-    ));
+    )
+    .ok();
 }

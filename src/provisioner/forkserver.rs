@@ -318,9 +318,9 @@ impl Forkserver {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn handle(self: &Arc<Self>, report: Report) {
+    fn handle(self: &Arc<Self>, report: &Report) {
         self.heard.send_replace(Instant::now());
-        match report {
+        match *report {
             Report::Forked { id, pid } => self.forked(id, pid),
             Report::Failed { id, errno } => {
                 if let Some(answer) = self.state().forks.remove(&id) {
@@ -528,7 +528,7 @@ impl Reader {
                 break;
             };
             match serde_json::from_slice(&message) {
-                Ok(report) => server.handle(report),
+                Ok(report) => server.handle(&report),
                 Err(error) => tracing::warn!(%error, "a forkserver said something unknown"),
             }
         }

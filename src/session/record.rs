@@ -39,11 +39,6 @@ impl Record {
         self.total = names.total;
     }
 
-    /// Cells that have completed.
-    pub(super) fn cells(&self) -> u64 {
-        self.cells
-    }
-
     /// All of it, as a loss.
     pub(super) fn as_lost(&self) -> Lost {
         let from = self.names.len().saturating_sub(Lost::NAMES);

@@ -135,7 +135,7 @@ impl Worker {
                     Some(Control::Reset { done }) => {
                         self.reset().await;
                         // Whoever asked may be gone.
-                        drop(done.send(()));
+                        done.send(()).ok();
                     }
                     Some(Control::Close { done }) => {
                         jobs.close();

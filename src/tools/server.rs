@@ -242,9 +242,9 @@ async fn answer(request: Request, shared: &Shared, stream: &UnixStream) -> Optio
         return Some(result);
     };
     let spec = tool.spec();
-    let authority = match authority.filter(|authority| authority.terms().cell == request.cell) {
-        Some(authority) => authority,
-        None => return Some(no_active_cell(request.cell).into_result(spec)),
+    let of_this_cell = |authority: &Arc<Authority>| authority.terms().cell == request.cell;
+    let Some(authority) = authority.filter(of_this_cell) else {
+        return Some(no_active_cell(request.cell).into_result(spec));
     };
     let arguments = Arguments::new(spec.name, request.args);
     // A keyword that is refused costs nothing, as any refusal.

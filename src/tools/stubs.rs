@@ -1,7 +1,5 @@
 //! Makes the Python functions of the tools from their descriptions.
 
-use std::fmt::Write;
-
 use super::{ParameterDefault, ToolSpec, ToolTable};
 use crate::python_source::HERMES_TOOLS;
 
@@ -14,8 +12,7 @@ pub fn hermes_tools(table: &ToolTable) -> String {
         source.push_str(&stub(tool.spec()));
         names.push(literal(tool.spec().name));
     }
-    // Writing to a string cannot fail.
-    drop(write!(source, "\n\n__all__ += [{}]\n", names.join(", ")));
+    source.push_str(&["\n\n__all__ += [", &names.join(", "), "]\n"].concat());
     source
 }
 

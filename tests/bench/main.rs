@@ -1,1 +1,2 @@
+//! Limit programs and ratios.
 fn main() {}

@@ -1,1 +1,1 @@
-
+//! Tests with real kernels, in one binary.
