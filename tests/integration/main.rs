@@ -1,1 +1,13 @@
-//! Tests with real kernels, in one binary.
+//! Tests with real kernels, in one binary. Each has a home, a runtime folder and a mark of its own;
+//! whatever bears the mark and is still there at the end is a survivor, and fails the test.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    unreachable_pub,
+    reason = "a test that cannot go on fails, and says loudly what it has not tested"
+)]
+
+mod cells;
+mod command_line;
+mod support;
