@@ -8,6 +8,8 @@
     reason = "a test that cannot go on fails, and says loudly what it has not tested"
 )]
 
+mod architecture;
 mod cells;
 mod command_line;
+mod documentation;
 mod support;
