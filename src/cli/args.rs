@@ -63,11 +63,20 @@ pub(super) struct ExecArguments {
     pub(super) files: Vec<PathBuf>,
 
     /// The time limit of each cell, 0.001 to 86400 seconds.
-    #[arg(short, long, value_name = "SECONDS", default_value = "300", value_parser = timeout)]
+    #[arg(
+        short,
+        long,
+        allow_negative_numbers = true,
+        value_name = "SECONDS", default_value = "300", value_parser = timeout)]
     pub(super) timeout: Duration,
 
     /// How many tool calls each cell may make.
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 50,
+        allow_negative_numbers = true
+    )]
     pub(super) max_tool_calls: u32,
 
     /// The Python to use; no other is tried. Otherwise that of `VIRTUAL_ENV`, else python3 on PATH.

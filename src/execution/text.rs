@@ -446,3 +446,7 @@ impl Text {
         self.text
     }
 }
+
+#[cfg(test)]
+#[path = "text_tests.rs"]
+mod tests;

@@ -1,0 +1,290 @@
+//! The text of results, word for word.
+
+use super::*;
+use crate::execution::LostName;
+use crate::kernel::Death;
+use crate::output::Windowed;
+use crate::provisioner::KernelExit;
+use crate::tools::{ToolCallRecord, ToolUse};
+
+fn printed(text: &str) -> Windowed {
+    let total = text.len() as u64;
+    Windowed {
+        text: text.to_owned(),
+        total,
+        captured: total,
+        omitted: 0,
+    }
+}
+
+fn ran(how: How, stdout: &str) -> CellRun {
+    CellRun {
+        how,
+        stdout: printed(stdout),
+        stderr: printed(""),
+        result: None,
+        duration: Duration::from_millis(1_005),
+        tool_use: ToolUse::default(),
+        dropped_messages: 0,
+    }
+}
+
+fn story() -> Story {
+    Story {
+        execution_count: 4,
+        generation: 1,
+        reused: true,
+        first_cell: false,
+        timeout: Duration::from_secs(1),
+        earlier_loss: None,
+        loss: None,
+        background: None,
+        warnings: Vec::new(),
+    }
+}
+
+fn replied(json: &str) -> How {
+    How::Replied(Box::new(ExecuteReply::parse(json.as_bytes()).unwrap()))
+}
+
+fn names(names: &[&str], total: u64, cells: u64) -> Lost {
+    let names = names
+        .iter()
+        .map(|name| LostName {
+            name: (*name).to_owned(),
+            kind: "int".to_owned(),
+        })
+        .collect();
+    Lost {
+        cells,
+        names,
+        names_total: total,
+    }
+}
+
+fn loss(reason: LossReason, detail: &str, lost: Lost) -> Loss {
+    Loss {
+        reason,
+        detail: detail.to_owned(),
+        lost,
+    }
+}
+
+#[test]
+fn a_timeout_says_what_is_lost_as_in_trace_4() {
+    let lost = loss(LossReason::Timeout, "timeout 1 s", names(&["x"], 1, 3));
+    let outcome = outcome_of(
+        ran(How::TimedOut, "b\n"),
+        Story {
+            loss: Some(lost),
+            ..story()
+        },
+    );
+    assert_eq!(
+        outcome.output,
+        "b\n[timed out after 1 s; the kernel was killed and restarted: 3 cells and x are lost; \
+         rebuild what you need, or give the cell more time]"
+    );
+    assert_eq!(outcome.error.as_deref(), Some("timed out after 1 s"));
+    assert_eq!(outcome.error_class, Some(ErrorClass::Timeout));
+    assert_eq!(outcome.exit_code, -1);
+    assert_eq!(outcome.kernel.state, ReportedState::Lost);
+    assert_eq!(outcome.kernel.reason, Some(LossReason::Timeout));
+    assert_eq!(outcome.kernel.lost, Some(names(&["x"], 1, 3)));
+    assert!((outcome.duration_seconds - 1.0).abs() < 0.011);
+}
+
+#[test]
+fn the_first_cell_on_a_new_kernel_says_why_it_is_new() {
+    let twelve = [
+        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "model", "df",
+    ];
+    let earlier = loss(LossReason::Timeout, "timeout 1 s", names(&twelve, 12, 3));
+    let told = Story {
+        first_cell: true,
+        execution_count: 1,
+        generation: 2,
+        reused: false,
+        earlier_loss: Some((earlier.clone(), true)),
+        ..story()
+    };
+    let outcome = outcome_of(ran(replied(r#"{"status":"ok"}"#), "hi\n"), told);
+    assert_eq!(
+        outcome.output,
+        "[new kernel: the previous one was lost (timeout 1 s); gone: df, model, j, i, h and 7 \
+         more]\nhi\n"
+    );
+    assert_eq!(outcome.kernel.state, ReportedState::Fresh);
+    assert_eq!(outcome.kernel.reason, Some(LossReason::Timeout));
+    assert_eq!(outcome.kernel.lost, None, "the caller was told already");
+    let untold = Story {
+        first_cell: true,
+        earlier_loss: Some((earlier, false)),
+        ..story()
+    };
+    let outcome = outcome_of(ran(replied(r#"{"status":"ok"}"#), ""), untold);
+    assert_eq!(outcome.kernel.lost.unwrap().names_total, 12);
+}
+
+#[test]
+fn two_losses_that_nobody_was_told_are_told_together() {
+    let earlier = loss(LossReason::Timeout, "timeout 1 s", names(&["a"], 1, 2));
+    let own = loss(LossReason::Interrupt, "interrupt", names(&["b"], 1, 1));
+    let both = Story {
+        earlier_loss: Some((earlier, false)),
+        loss: Some(own),
+        first_cell: true,
+        ..story()
+    };
+    let outcome = outcome_of(ran(How::Interrupted, ""), both);
+    assert_eq!(outcome.kernel.lost, Some(names(&["a", "b"], 2, 3)));
+    assert_eq!(outcome.kernel.reason, Some(LossReason::Interrupt));
+    assert_eq!(outcome.status, Status::Interrupted);
+}
+
+#[test]
+fn names_are_told_in_words() {
+    let words = |list: &[&str], total| names(list, total, 0).names_in_words();
+    assert_eq!(words(&[], 0), None);
+    assert_eq!(words(&["x"], 1).unwrap(), "x");
+    assert_eq!(words(&["x", "y"], 2).unwrap(), "y and x");
+    assert_eq!(words(&["x", "y", "z"], 3).unwrap(), "z, y and x");
+    assert_eq!(words(&["x", "y"], 12).unwrap(), "y, x and 10 more");
+    assert_eq!(words(&[], 7).unwrap(), "7 variables");
+}
+
+#[test]
+fn a_dead_kernel_is_told_with_its_signal_or_code() {
+    for (exit, words) in [
+        (KernelExit::Code(3), "exited with code 3"),
+        (KernelExit::Signal(9), "was killed by signal 9 (SIGKILL)"),
+        (KernelExit::Signal(11), "was killed by signal 11 (SIGSEGV)"),
+        (
+            KernelExit::ForkserverGone {
+                reason: "was killed by signal 9".to_owned(),
+            },
+            "ended because its forkserver was killed by signal 9",
+        ),
+    ] {
+        let lost = loss(LossReason::KernelDied, "kernel_died", names(&[], 0, 0));
+        let story = Story {
+            loss: Some(lost),
+            ..story()
+        };
+        let outcome = outcome_of(ran(How::Died(Death::Exited(exit)), ""), story);
+        let error = format!("the kernel {words} while running the cell");
+        assert_eq!(outcome.error.as_deref(), Some(error.as_str()));
+        assert_eq!(
+            outcome.output,
+            format!("[{error}; a fresh one was started; nothing but this cell is lost]")
+        );
+        assert_eq!(outcome.exit_code, -1);
+        assert_eq!(outcome.error_class, Some(ErrorClass::KernelDied));
+    }
+}
+
+#[test]
+fn the_parts_of_the_output_stand_in_order() {
+    let reply = r#"{"status":"error","ename":"E","evalue":"v","traceback":["Traceback","E: v"],
+        "warmcell":{"error":{"class":"exception","line":"E: v","place":"<cell 4>, line 1"}}}"#;
+    let mut run = ran(replied(reply), "out");
+    run.result = Some("7".to_owned());
+    run.stderr = printed("err\n");
+    run.dropped_messages = 2;
+    let background = BackgroundOutput {
+        text: "late\n".to_owned(),
+        bytes_total: 5,
+    };
+    let story = Story {
+        background: Some(background),
+        warnings: vec!["stdout was put right".to_owned()],
+        ..story()
+    };
+    let outcome = outcome_of(run, story);
+    assert_eq!(
+        outcome.output,
+        "out\n7\n--- stderr ---\nerr\nTraceback\nE: v\n[5 bytes printed between cells: late]"
+    );
+    assert_eq!(outcome.error.as_deref(), Some("E: v (<cell 4>, line 1)"));
+    assert_eq!(
+        outcome.warning.as_deref(),
+        Some("stdout was put right; 2 messages of the kernel made no sense and were dropped")
+    );
+    assert_eq!(outcome.exit_code, 1);
+}
+
+#[test]
+fn an_empty_success_says_so_in_one_line() {
+    let outcome = outcome_of(ran(replied(r#"{"status":"ok"}"#), ""), story());
+    assert_eq!(outcome.output, "[completed without output]");
+    assert!(
+        outcome.beside_streams.notices.is_empty(),
+        "a stream shows nothing"
+    );
+}
+
+#[test]
+fn an_exit_is_told_with_its_argument() {
+    let exit = |json: &str| {
+        let reply = format!(r#"{{"status":"error","warmcell":{{"exit":{json}}}}}"#);
+        outcome_of(ran(replied(&reply), ""), story())
+    };
+    let outcome = exit(r#"{"code":3}"#);
+    assert_eq!(
+        outcome.error.as_deref(),
+        Some("the cell called sys.exit(3)")
+    );
+    assert_eq!(outcome.exit_code, 3);
+    assert_eq!(outcome.kernel.state, ReportedState::Kept);
+    let outcome = exit(r#"{"code":1,"text":"a\nb"}"#);
+    assert_eq!(
+        outcome.error.as_deref(),
+        Some(r#"the cell called sys.exit("a\nb")"#)
+    );
+    assert_eq!(outcome.exit_code, 1);
+}
+
+#[test]
+fn keys_stand_only_where_they_say_something() {
+    let mut run = ran(replied(r#"{"status":"ok"}"#), "a\n");
+    let plain = serde_json::to_value(outcome_of(
+        ran(replied(r#"{"status":"ok"}"#), "a\n"),
+        story(),
+    ));
+    let mut keys: Vec<String> = plain
+        .unwrap()
+        .as_object()
+        .unwrap()
+        .keys()
+        .cloned()
+        .collect();
+    keys.sort_unstable();
+    assert_eq!(
+        keys,
+        [
+            "duration_seconds",
+            "exit_code",
+            "kernel",
+            "output",
+            "status",
+            "stdout_bytes_captured",
+            "stdout_bytes_omitted",
+            "stdout_bytes_total",
+            "stdout_truncated",
+            "tool_calls_made",
+        ]
+    );
+    run.result = Some("é".repeat(3_000));
+    run.tool_use = ToolUse {
+        made: 1,
+        calls: vec![ToolCallRecord {
+            tool: "terminal".to_owned(),
+            ms: 5,
+            ok: true,
+        }],
+    };
+    let outcome = serde_json::to_value(outcome_of(run, story())).unwrap();
+    assert_eq!(outcome["result"].as_str().unwrap().chars().count(), 2_000);
+    assert_eq!(outcome["tool_calls"][0]["tool"], "terminal");
+    assert_eq!(outcome["tool_calls_made"], 1);
+}
