@@ -159,6 +159,8 @@ class Runner:
         builtins._ = value  # type: ignore[attr-defined]
         if os.getpid() != self._pid:
             return
+        # What was printed before is shown before.
+        streams.flush()
         content = {"execution_count": self._count, "data": {"text/plain": text}, "metadata": {}}
         self._link.send("iopub", "execute_result", parent, content)
 

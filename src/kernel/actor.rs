@@ -141,7 +141,7 @@ impl Actor {
                     }
                     None => return Stop::Killed,
                 },
-                () = self.link.ready() => {
+                () = self.link.ready(), if !full => {
                     if let Err(death) = self.read_link() {
                         return Stop::Fault(death);
                     }
@@ -281,7 +281,10 @@ impl Actor {
                 | "clear_output"
                 | "error",
             ) if ours => {
-                let mut sink = running.sink.lock().unwrap_or_else(PoisonError::into_inner);
+                let sink = Arc::clone(&running.sink);
+                // The kernel has flushed before it sent this: what is in the pipes comes first.
+                self.read_waiting();
+                let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
                 sink.message(&header.msg_type, message);
             }
             _ => {

@@ -323,7 +323,9 @@ async fn output_streams_as_it_comes_and_whole() {
     fs::write(&go, "").unwrap();
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut stdout, &mut rest).unwrap();
-    let expected: String = (0..100_000).map(|n| format!("{n}\n")).collect();
+    let mut expected: Vec<String> = (0..100_000).map(|n| n.to_string()).collect();
+    expected.push(String::new());
+    let expected = expected.join("\n");
     assert!(
         rest == expected,
         "the output of the flood is not whole: {} bytes",

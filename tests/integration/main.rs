@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::panic,
     clippy::print_stderr,
     unreachable_pub,
     reason = "a test that cannot go on fails, and says loudly what it has not tested"
