@@ -41,7 +41,7 @@ fn run(place: &Place, command: &str) -> String {
     };
     let mut shell = place.command("/bin/sh");
     let python = python().parent().unwrap().display().to_string();
-    let path = format!("{python}:{}", place.environment()["PATH"]);
+    let path = format!("{python}:{}", place.environment().get("PATH").unwrap());
     shell
         .args(["-c", &command])
         .env("PATH", path)
