@@ -2,7 +2,7 @@
 //!
 //! - [`Terminal`] is the tool: it checks the arguments, runs the command as a job and collects what
 //!   it prints.
-//! - [`hard_floor`] says, from the text alone, whether a command is one of those that are refused
+//! - [`hard_floor()`] says, from the text alone, whether a command is one of those that are refused
 //!   whatever the settings say. It reads the text as a shell would (`script` and `words`), looks
 //!   behind programs that run other programs (`unwrap`) and then goes by name (`rules`).
 
