@@ -6,6 +6,8 @@ may survive the kernel that started them.
 
 from __future__ import annotations
 
+from .own import BUILTINS as __builtins__  # noqa: F401
+
 try:
     import _ctypes
 except ImportError:
