@@ -31,7 +31,7 @@ class Loop:
         self._interrupts.wait_for(loop, task)
         try:
             try:
-                return loop.run_until_complete(task)
+                return self._drive(loop, task)
             except cancelled:
                 if self._interrupts.named():
                     raise KeyboardInterrupt from None
@@ -51,3 +51,13 @@ class Loop:
             if task.done() and not task.cancelled():
                 # The loop would complain of an exception that nobody has looked at.
                 task.exception()
+
+    @staticmethod
+    def _drive(loop: Any, task: Any) -> Any:
+        while True:
+            try:
+                return loop.run_until_complete(task)
+            except RuntimeError:
+                if task.done() or loop.is_closed():
+                    raise
+                # Somebody has stopped the loop, in this cell or at the end of an earlier one.

@@ -8,6 +8,7 @@ works for the cell that gives it the task.
 
 from __future__ import annotations
 
+from . import streams
 from .hooks import when_imported
 from .own import BUILTINS as __builtins__  # noqa: F401
 
@@ -37,6 +38,7 @@ def install(tools: Any) -> None:
 
         def start_with_cell(self: Any) -> None:
             self._warmcell_cell = variable.get()
+            streams.threads_begin()
             start(self)
 
         def bootstrap_with_cell(self: Any) -> None:

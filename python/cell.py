@@ -87,7 +87,7 @@ class Runner:
             failures.describe(failure, syntax, interrupted, reply, own)
             failure = None
         streams.flush()
-        platform_calls.flush_c_streams()
+        platform_calls.flush_c_stdout()
         own["warnings"] = _quietly(self._guard.restore) or []
         _quietly(children.reap_adopted)
         codes = [code for code in (body, last) if code is not None]
@@ -176,7 +176,7 @@ class Runner:
             code = 1
             failures.print_error("".join(failures.lines_of(failure)))
         streams.flush()
-        platform_calls.flush_c_streams()
+        platform_calls.flush_c_stdout()
         os._exit(code)
 
 

@@ -46,7 +46,7 @@ def install(in_child: Callable[[], None]) -> None:
 
 def _flush() -> None:
     streams.flush()
-    platform_calls.flush_c_streams()
+    platform_calls.flush_c_stdout()
 
 
 def _recording(function: Any) -> Any:

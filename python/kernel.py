@@ -187,6 +187,6 @@ class Kernel:
                 if not isinstance(error, SystemExit):
                     failures.print_error("".join(failures.lines_of(error)))
         streams.flush()
-        platform_calls.flush_c_streams()
+        platform_calls.flush_c_stdout()
         self._link.send("control", "shutdown_reply", header, {"status": "ok", "restart": False})
         return 0

@@ -16,10 +16,13 @@ import select
 import sys
 from _collections import deque
 from _thread import RLock, get_ident
+from _thread import _count as thread_count
 from time import monotonic
 
+from .alarm import ring_in
 from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import os
+from .platform_calls import flush_c_stdout
 
 BLOCK_BYTES = 65_536
 # A print is two writes: the text and the line end.
@@ -112,6 +115,10 @@ class PipeWriter(io.BufferedIOBase):
 
     def _write_out(self, data: bytes) -> None:
         global writing
+        modules = sys.modules
+        if "ctypes" in modules or "_cffi_backend" in modules:
+            # C code may have begun a line.
+            flush_c_stdout()
         main = get_ident() == _main_thread
         view = memoryview(data)
         if main:
@@ -152,9 +159,41 @@ class PipeWriter(io.BufferedIOBase):
         self._count = 0
         self._since = monotonic()
         if self._text is not None:
-            self._text.reconfigure(line_buffering=False, write_through=not flood)
+            # Its own buffer mixes up the text of threads (CPython before 3.12.4).
+            block = flood and thread_count() == 0
+            self._text.reconfigure(line_buffering=False, write_through=not block)
         if not flood:
             self.flush()
+        elif get_ident() == _main_thread:
+            ring_in(CALM_SECONDS, look_for_calm)
+
+    def end_flood(self, *, after: float) -> bool:
+        """Ends a flood if nothing came for so long; whether it goes on."""
+        if not self._flood:
+            return False
+        if self._lock._is_owned() or monotonic() - self._since < after:  # type: ignore[attr-defined]
+            return True
+        with self._lock:
+            self._turn(flood=False)
+        return False
+
+
+def look_for_calm() -> None:
+    """Ends floods that are over: what is printed after one does not wait for the next block."""
+    try:
+        if any([writer.end_flood(after=CALM_SECONDS) for writer in _writers]):
+            ring_in(CALM_SECONDS, look_for_calm)
+    except Exception:  # noqa: BLE001 - a stream that the cell has closed, in the middle of its code
+        pass
+
+
+def threads_begin() -> None:
+    """A thread is about to start: see PipeWriter._turn."""
+    for writer in _writers:
+        try:
+            writer.end_flood(after=0)
+        except Exception:  # noqa: BLE001 - a stream that the cell has closed or taken apart
+            pass
 
 
 def _wait_writable(fd: int) -> None:

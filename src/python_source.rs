@@ -12,6 +12,7 @@ use crate::ids::random_hex;
 /// The package that forkserver and kernel are made of.
 const PACKAGE: &[(&str, &str)] = &[
     ("__init__.py", include_str!("../python/__init__.py")),
+    ("alarm.py", include_str!("../python/alarm.py")),
     ("awaiting.py", include_str!("../python/awaiting.py")),
     ("carry.py", include_str!("../python/carry.py")),
     ("cell.py", include_str!("../python/cell.py")),

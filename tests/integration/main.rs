@@ -10,4 +10,6 @@
 
 mod cells;
 mod command_line;
+mod output;
 mod support;
+mod tracebacks;
