@@ -8,7 +8,9 @@ works for the cell that gives it the task.
 
 from __future__ import annotations
 
+from . import streams
 from .hooks import when_imported
+from .own import BUILTINS as __builtins__  # noqa: F401
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ def install(tools: Any) -> None:
 
         def start_with_cell(self: Any) -> None:
             self._warmcell_cell = variable.get()
+            streams.threads_begin()
             start(self)
 
         def bootstrap_with_cell(self: Any) -> None:
@@ -45,29 +48,72 @@ def install(tools: Any) -> None:
         thread.start = _like(start_with_cell, start)
         thread._bootstrap_inner = _like(bootstrap_with_cell, bootstrap)
 
-    def executor_loaded(name: str) -> Any:
-        def loaded(module: Any) -> None:
-            executor = getattr(module, name)
-            submit = executor.submit
+    def executors_loaded(module: Any) -> None:
+        item = getattr(module, "_WorkItem", None)
+        if item is None:
+            return
+        init = item.__init__
 
-            def submit_with_cell(self: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-                return submit(self, carried(variable.get(), function), *args, **kwargs)
+        def init_with_cell(self: Any, future: Any, work: Any, *rest: Any) -> None:
+            if isinstance(work, tuple):
+                # From 3.14 on: the function with its arguments.
+                work = (carried(variable.get(), work[0]), *work[1:])
+            else:
+                work = carried(variable.get(), work)
+            init(self, future, work, *rest)
 
-            executor.submit = _like(submit_with_cell, submit)
+        item.__init__ = _like(init_with_cell, init)
 
-        return loaded
+    def process_executor_loaded(module: Any) -> None:
+        executors_loaded(module)
+        _check_submitted(module.ProcessPoolExecutor)
 
     def pool_loaded(module: Any) -> None:
+        _check_tasks(module.Pool)
         for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
             _wrap_pool(module.Pool, name, carried, variable)
 
     when_imported("threading", threading_loaded)
-    when_imported("concurrent.futures.thread", executor_loaded("ThreadPoolExecutor"))
-    when_imported("concurrent.futures.process", executor_loaded("ProcessPoolExecutor"))
+    when_imported("concurrent.futures.thread", executors_loaded)
+    when_imported("concurrent.futures.process", process_executor_loaded)
     when_imported("multiprocessing.pool", pool_loaded)
     when_imported("multiprocessing.context", _fork_by_default)
-    when_imported("multiprocessing.popen_spawn_posix", _refuse_cell_targets("spawn"))
-    when_imported("multiprocessing.popen_forkserver", _refuse_cell_targets("forkserver"))
+    when_imported("multiprocessing.reduction", _check_processes)
+
+
+def _check_submitted(executor: Any) -> None:
+    submit = executor.submit
+
+    def submit_importable(self: Any, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        method = _start_method(self._mp_context)
+        if method != "fork":
+            _check_pickled(_pickled(fn), method)
+        return submit(self, fn, *args, **kwargs)
+
+    executor.submit = _like(submit_importable, submit)
+
+
+def _check_tasks(pool: Any) -> None:
+    """A worker that cannot load its task dies and is replaced, and the task is lost for ever."""
+    set_up = getattr(pool, "_setup_queues", None)
+    if set_up is None:
+        return
+
+    def set_up_with_check(self: Any) -> None:
+        set_up(self)
+        method = _start_method(self._ctx)
+        if method == "fork":
+            return
+        send = self._inqueue._writer.send_bytes
+
+        def put_importable(task: Any) -> None:
+            pickled = _pickled(task)
+            _check_pickled(pickled, method)
+            send(pickled)
+
+        self._quick_put = put_importable
+
+    pool._setup_queues = _like(set_up_with_check, set_up)
 
 
 def _wrap_pool(pool: Any, name: str, carried: Any, variable: Any) -> None:
@@ -76,13 +122,13 @@ def _wrap_pool(pool: Any, name: str, carried: Any, variable: Any) -> None:
         return
 
     def with_cell(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
-        start_method = getattr(self._ctx, "get_start_method", lambda: "fork")()
-        if start_method != "fork" and type(self) is pool:
-            # A worker that cannot load the function dies and is replaced for ever.
-            _check_importable(func, start_method)
         return method(self, carried(variable.get(), func), *args, **kwargs)
 
     setattr(pool, name, _like(with_cell, method))
+
+
+def _start_method(context: Any) -> str:
+    return getattr(context, "get_start_method", lambda: "fork")()
 
 
 def _fork_by_default(module: Any) -> None:
@@ -93,24 +139,39 @@ def _fork_by_default(module: Any) -> None:
         default._default_context = contexts["fork"]
 
 
-def _refuse_cell_targets(method: str) -> Any:
-    def loaded(module: Any) -> None:
-        launch = module.Popen._launch
+def _check_processes(module: Any) -> None:
+    dump = module.dump
 
-        def launch_importable(self: Any, process: Any) -> Any:
-            _check_importable(getattr(process, "_target", None), method)
-            _check_importable(type(process), method)
-            return launch(self, process)
+    def dump_importable(obj: Any, file: Any, protocol: Any = None) -> None:
+        start = file.tell()
+        dump(obj, file, protocol)
+        from multiprocessing.context import get_spawning_popen
 
-        module.Popen._launch = _like(launch_importable, launch)
+        popen = get_spawning_popen()
+        if popen is not None and hasattr(file, "getvalue"):
+            _check_pickled(file.getvalue()[start:], popen.method)
 
-    return loaded
+    module.dump = _like(dump_importable, dump)
 
 
-def _check_importable(function: Any, method: str) -> None:
-    if getattr(function, "__module__", None) == "__main__":
-        name = getattr(function, "__qualname__", repr(function))
-        raise RuntimeError(CELL_FUNCTION_HINT.format(method=method, name=name))
+def _pickled(value: Any) -> bytes:
+    from multiprocessing.reduction import ForkingPickler
+
+    return bytes(ForkingPickler.dumps(value))
+
+
+def _check_pickled(pickled: bytes, method: str) -> None:
+    """Refuses what a fresh interpreter could not load because a cell has defined it."""
+    if b"__main__" not in pickled:
+        return
+    import pickletools
+
+    strings: list[str] = []
+    for opcode, argument, _position in pickletools.genops(pickled):
+        if opcode.name == "STACK_GLOBAL" and strings[-2:-1] == ["__main__"]:
+            raise RuntimeError(CELL_FUNCTION_HINT.format(method=method, name=strings[-1]))
+        if isinstance(argument, str):
+            strings.append(argument)
 
 
 def _like(function: Any, original: Any) -> Any:

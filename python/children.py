@@ -6,9 +6,12 @@ removed and slows every other event.
 
 from __future__ import annotations
 
-import os
+import os as _os
+import sys
 
-from . import streams
+from . import platform_calls, streams
+from .own import BUILTINS as __builtins__  # noqa: F401
+from .own import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,25 +24,34 @@ started: set[int] = set()
 
 def install(in_child: Callable[[], None]) -> None:
     """Wraps what starts processes; in_child runs in each that is forked."""
-    os.register_at_fork(before=streams.flush, after_in_child=in_child)
+    os.register_at_fork(before=_flush, after_in_child=in_child)
     import _posixsubprocess
 
     for module, name in (
-        (os, "fork"),
-        (os, "forkpty"),
-        (os, "posix_spawn"),
-        (os, "posix_spawnp"),
+        (_os, "fork"),
+        (_os, "forkpty"),
+        (_os, "posix_spawn"),
+        (_os, "posix_spawnp"),
         (_posixsubprocess, "fork_exec"),
     ):
         original = getattr(module, name, None)
         if original is not None:
             setattr(module, name, _recording(original))
-    os.system = _flushing(os.system)
+    _os.system = _flushing(_os.system)
+    # From 3.12 on it takes its own reference when it is loaded.
+    subprocess = sys.modules.get("subprocess")
+    if hasattr(subprocess, "_fork_exec"):
+        subprocess._fork_exec = _posixsubprocess.fork_exec  # type: ignore[union-attr]
+
+
+def _flush() -> None:
+    streams.flush()
+    platform_calls.flush_c_stdout()
 
 
 def _recording(function: Any) -> Any:
     def start(*args: Any, **kwargs: Any) -> Any:
-        streams.flush()
+        _flush()
         result = function(*args, **kwargs)
         pid = result[0] if isinstance(result, tuple) else result
         if pid:
@@ -52,7 +64,7 @@ def _recording(function: Any) -> Any:
 
 def _flushing(function: Any) -> Any:
     def start(*args: Any, **kwargs: Any) -> Any:
-        streams.flush()
+        _flush()
         return function(*args, **kwargs)
 
     start.__name__, start.__doc__ = function.__name__, function.__doc__

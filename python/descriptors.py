@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import resource
 import sys
 
 from . import streams
+from .own import BUILTINS as __builtins__  # noqa: F401
+from .own import os
 
 LOWEST = 64
 
@@ -68,8 +69,11 @@ class Guard:
         for name in ("stdin", "stdout", "stderr"):
             stream = getattr(sys, name, None)
             try:
-                closed = stream is None or stream.closed
-            except Exception:  # noqa: BLE001 - a cell may put anything in its place
+                closed = stream is None or bool(stream.closed)
+            except ValueError:
+                # Its lower half was detached.
+                closed = True
+            except BaseException:  # noqa: BLE001 - a cell may put anything in its place
                 closed = False
             if closed:
                 streams.renew(name)

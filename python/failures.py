@@ -1,18 +1,29 @@
-"""How a cell that failed is told: traceback without frames of ours, class, place and exit code."""
+"""How a cell that failed is told: traceback without frames of ours, class, place and exit code.
+
+The cell may have broken anything that this needs: the exception's own text, ``sys.stderr``, the
+traceback module. Nothing that goes wrong here may keep the reply back, and nothing in the reply
+may be too long for the link.
+"""
 
 from __future__ import annotations
 
-import os
 import sys
 
-from .link import cut, without_surrogates
+from . import shadow
+from .link import cut, exact, without_surrogates
+from .names import type_name
+from .own import BUILTINS as __builtins__  # noqa: F401
+from .own import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# The package and, beside it, the folder of hermes_tools.
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_LINE_BYTES = 2_000
+_PROCESS_LIMIT = 11
 
 
 def describe(
@@ -23,85 +34,143 @@ def describe(
     own: dict[str, Any],
 ) -> None:
     """Fills in the reply of a cell that ended with an exception."""
+    lines: list[str]
     if isinstance(failure, SystemExit):
-        exit_code, text = _exit(failure)
-        own["exit"] = {"code": exit_code, "text": text}
+        exit_code, text = exit_of(failure)
         if exit_code == 0:
             return
         if text is not None:
-            print(text, file=sys.stderr)
+            print_error(text + "\n")
+            text = _short(text)
+        own["exit"] = {"code": exit_code, "text": text}
         kind, lines, line, place = "exit", [], "", None
     else:
         kind = _kind(failure, syntax, interrupted)
-        try:
-            lines, line = _format(failure)
-        except Exception as error:  # noqa: BLE001 - __str__ of the exception may do anything
-            line = f"{type(failure).__name__}: (its text cannot be shown: {type(error).__name__})"
-            lines = [line]
-        place = _place(failure)
+        lines, line = _lines_and_line(failure)
+        place = _guarded(lambda: _place(failure), None)
     reply["status"] = "error"
-    reply["ename"] = type(failure).__name__
-    reply["evalue"] = cut(without_surrogates(_text(failure)), 2_000)
-    reply["traceback"] = cut(without_surrogates("".join(lines))).rstrip("\n").split("\n")
-    own["error"] = {"class": kind, "line": cut(without_surrogates(line), 2_000), "place": place}
+    reply["ename"] = _short(type_name(failure))
+    reply["evalue"] = _short(text_of(failure))
+    reply["traceback"] = without_surrogates(cut("".join(lines))).rstrip("\n").split("\n")
+    own["error"] = {"class": kind, "line": _short(line), "place": place and _short(place)}
 
 
 def lines_of(failure: BaseException) -> list[str]:
     """The traceback as text, without frames of ours."""
-    return _format(failure)[0]
+    return _lines_and_line(failure)[0]
 
 
-def _exit(failure: SystemExit) -> tuple[int, str | None]:
-    code = failure.code
+def exit_of(failure: SystemExit) -> tuple[int, str | None]:
+    """What Python itself makes of the argument of ``sys.exit``, without cutting the number."""
+    code = _guarded(lambda: failure.code, None)
     if code is None:
         return 0, None
     if isinstance(code, int):
-        return (code if -(2**31) <= code < 2**31 else code & 0x7FFFFFFF or 1), None
-    return 1, _text(code)
+        # A plain int, of a size that every reader of JSON can hold.
+        return max(-(2**63), min(int.__index__(code), 2**63 - 1)), None
+    return 1, text_of(code)
+
+
+def print_error(text: str) -> None:
+    """Writes to what the cell calls stderr, or to the real one."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except BaseException:  # noqa: BLE001 - a cell may put anything in its place
+        try:
+            os.write(2, text.encode("utf-8", "backslashreplace"))
+        except OSError:
+            pass
+
+
+def text_of(value: object) -> str:
+    """``str(value)``, or nothing if that raises."""
+    return _guarded(lambda: exact(str(value)), "")
 
 
 def _kind(failure: BaseException, syntax: bool, interrupted: bool) -> str:
-    if syntax:
-        return "syntax"
     if interrupted:
         return "interrupted"
+    if isinstance(failure, MemoryError) and _memory_is_limited():
+        return "limit"
+    if syntax:
+        return "syntax"
     if isinstance(failure, ModuleNotFoundError):
         return "missing_module"
-    if isinstance(failure, MemoryError):
-        import resource
-
-        if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
-            return "limit"
+    if _guarded(lambda: _is_process_limit(failure), False):
+        return "limit"
     return "exception"
 
 
-def _format(failure: BaseException) -> tuple[list[str], str]:
-    import traceback
+def _memory_is_limited() -> bool:
+    import resource
 
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
+def _is_process_limit(failure: BaseException) -> bool:
+    """Whether a process or thread could not be started because there are too many."""
+    if isinstance(failure, RuntimeError):
+        return str(failure) == "can't start new thread"
+    traceback = failure.__traceback__
+    if not isinstance(failure, BlockingIOError) or traceback is None:
+        return False
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    starter = traceback.tb_frame.f_code.co_filename
+    return failure.errno == _PROCESS_LIMIT and starter == _OURS + "_warmcell/children.py"
+
+
+def _lines_and_line(failure: BaseException) -> tuple[list[str], str]:
+    try:
+        return _format(failure)
+    except BaseException:  # noqa: BLE001 - see the module
+        return _guarded(lambda: _format_alone(failure), ([], type_name(failure)))
+
+
+def _format(failure: BaseException) -> tuple[list[str], str]:
+    traceback = shadow.load("traceback")
     shown = _skip_ours(failure.__traceback__)
     formatted = traceback.TracebackException(type(failure), failure, shown)
-    _hide_ours(formatted, set())
+    _hide_ours(formatted)
     only = list(formatted.format_exception_only())
     line = only[-1] if isinstance(failure, SyntaxError) else only[0]
-    return list(formatted.format()), line.strip()
+    return list(formatted.format()), line.strip().partition("\n")[0]
+
+
+def _format_alone(failure: BaseException) -> tuple[list[str], str]:
+    """The plainest traceback, by nothing but our own means."""
+    line = type_name(failure)
+    text = text_of(failure)
+    if text:
+        line += ": " + text
+    lines = ["Traceback (most recent call last):\n"]
+    traceback = failure.__traceback__
+    while traceback is not None and len(lines) < 200:
+        code = traceback.tb_frame.f_code
+        if not is_ours(code.co_filename):
+            place = f'  File "{code.co_filename}", line {traceback.tb_lineno}, in {code.co_name}\n'
+            lines.append(place)
+        traceback = traceback.tb_next
+    return [*lines, line + "\n"], line.partition("\n")[0]
 
 
 def _skip_ours(traceback: TracebackType | None) -> TracebackType | None:
-    while traceback is not None and _is_ours(traceback.tb_frame.f_code.co_filename):
+    while traceback is not None and is_ours(traceback.tb_frame.f_code.co_filename):
         traceback = traceback.tb_next
     return traceback
 
 
-def _hide_ours(formatted: Any, seen: set[int]) -> None:
+def _hide_ours(formatted: Any) -> None:
     """Removes our frames from a chain of exceptions."""
-    todo = [formatted]
+    todo, seen = [formatted], set()
     while todo:
         one = todo.pop()
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
         if one.stack is not None:
-            one.stack[:] = [frame for frame in one.stack if not _is_ours(frame.filename)]
+            one.stack[:] = [frame for frame in one.stack if not is_ours(frame.filename)]
             _cut_driver(one.stack)
         todo += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]
 
@@ -113,7 +182,8 @@ def _cut_driver(stack: Any) -> None:
         del stack[:first]
 
 
-def _is_ours(filename: str) -> bool:
+def is_ours(filename: str) -> bool:
+    """Whether this is a file of our own code."""
     return filename.startswith(_OURS)
 
 
@@ -131,8 +201,13 @@ def _place(failure: BaseException) -> str | None:
     return place
 
 
-def _text(value: object) -> str:
+def _short(text: str) -> str:
+    return without_surrogates(cut(text, _LINE_BYTES))
+
+
+def _guarded(function: Any, otherwise: Any) -> Any:
+    """What the function gives; it looks at an object of the cell's, which may do anything."""
     try:
-        return str(value)
-    except Exception:  # noqa: BLE001 - __str__ may do anything
-        return ""
+        return function()
+    except BaseException:  # noqa: BLE001 - see the module
+        return otherwise

@@ -30,18 +30,28 @@ else:
 
 
 class Carried:
-    """A function that runs for the cell that handed it on, in whatever thread or process."""
+    """A function that runs for the cell that handed it on, in whatever thread or process.
+
+    ``__call__`` is a property that hands back the bare function, so that no frame of ours stands in
+    a traceback; and in another process only the bare function arrives.
+    """
 
     def __init__(self, cell: int, function: object) -> None:
         self.cell = cell
         self.function = function
 
-    def __call__(self, *args: object, **kwargs: object) -> object:
-        token = current_cell.set(self.cell)
-        try:
-            return self.function(*args, **kwargs)  # type: ignore[operator]
-        finally:
-            current_cell.reset(token)
+    @property
+    def __call__(self) -> object:
+        current_cell.set(self.cell)
+        return self.function
+
+    def __reduce__(self) -> tuple:
+        return _arrive, (self.cell, self.function)
+
+
+def _arrive(cell: int, function: object) -> object:
+    current_cell.set(cell)
+    return function
 
 
 def _call(tool: str, arguments: dict, unknown: dict, keys: tuple) -> dict:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 
+from .own import BUILTINS as __builtins__  # noqa: F401
+from .own import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
 _hooks: dict[str, Callable[[Any], None]] = {}
+_STANDARD = os.path.dirname(os.__file__) + os.sep
 
 
 def when_imported(name: str, hook: Callable[[Any], None]) -> None:
@@ -34,6 +38,9 @@ class _Finder:
                 continue
             spec = finder.find_spec(name, path, target)
             if spec is not None:
+                if not str(spec.origin).startswith(_STANDARD):
+                    # A file of the user's that bears the name.
+                    return spec
                 if spec.loader is not None and hasattr(spec.loader, "exec_module"):
                     spec.loader = _Loader(spec.loader)
                 return spec

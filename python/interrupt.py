@@ -8,11 +8,13 @@ found when the cell begins.
 from __future__ import annotations
 
 import mmap
-import os
-import signal
+from signal import SIGINT, default_int_handler
+from signal import signal as set_handler
 from struct import unpack_from
 
-from . import streams
+from . import signals, streams
+from .own import BUILTINS as __builtins__  # noqa: F401
+from .own import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ class Interrupts:
     def begin(self, cell: int) -> None:
         """A cell begins; nothing is raised before arm()."""
         self._cell = cell
-        signal.signal(signal.SIGINT, self._handle)
+        set_handler(SIGINT, self._handle)
 
     def arm(self, code: CodeType) -> None:
         """Code of the cell starts now; raises if it was interrupted before it began."""
@@ -47,13 +49,16 @@ class Interrupts:
         self._armed = True
         if self.named():
             raise KeyboardInterrupt
+        signals.enter()
 
     def disarm(self) -> None:
+        """Code of the cell no longer runs; nothing is raised from now on."""
         self._armed = False
+        signals.leave()
 
     def end(self) -> None:
         """The cell is over: a signal that still comes is ignored."""
-        self._armed = False
+        self._armed = signals.inside = False
         self._cell = 0
         self._codes = ()
 
@@ -99,4 +104,4 @@ class Interrupts:
         self._armed = False
         self._cell = 0
         self._link.after_write = streams.after_write = None
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        set_handler(SIGINT, default_int_handler)

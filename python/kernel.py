@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import faulthandler
-import os
 import resource
 import signal
 import sys
 import time
 
-from . import carry, children, hooks, platform_calls, streams
+from . import carry, children, failures, frames, hooks, platform_calls, shadow, signals, streams
 from .cell import Runner
 from .descriptors import Guard, close_all_but, move_high
 from .interrupt import Interrupts
 from .link import Link, LinkLost, loads
+from .own import BUILTINS as __builtins__  # noqa: F401
+from .own import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def become(
         kernel = _set_up(request, fds, parent, preloaded, tools)
         code = kernel.serve()
     except BaseException:  # noqa: BLE001 - nothing may unwind into the forkserver
-        sys.excepthook(*sys.exc_info())
+        failures.print_error("".join(failures.lines_of(sys.exc_info()[1])))
         streams.flush()
     finally:
         os._exit(code)
@@ -94,20 +95,28 @@ def _set_up(
     main = _fresh_main(tools)
     faulthandler.enable(file=guard.stderr_fd())
     runner = Runner(main, link, interrupts, guard, tools)
-    kernel = Kernel(link, runner, preloaded)
+    kernel = Kernel(link, runner)
+    shadow.install(preloaded, main.__dict__)
     sys.argv = request["argv"]
     sys.path.insert(0, "")
     _no_input()
     carry.install(tools)
+    frames.install()
     hooks.when_imported("linecache", lambda module: module.cache.update(runner.sources))
 
     def in_child() -> None:
         link.close()
         interrupts.forget()
-        streams.forget_pending()
+        streams.start_anew()
+        signals.inside = True
         children.started.clear()
 
+    def tell(error: BaseException) -> None:
+        failures.print_error("Exception in a signal handler, between cells:\n")
+        failures.print_error("".join(failures.lines_of(error)))
+
     children.install(in_child)
+    signals.install(tell)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     interrupts.begin(0)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -145,11 +154,9 @@ def _no_input() -> None:
 class Kernel:
     """Reads requests and answers them, one at a time."""
 
-    def __init__(self, link: Link, runner: Runner, preloaded: set[str]) -> None:
+    def __init__(self, link: Link, runner: Runner) -> None:
         self._link = link
         self._runner = runner
-        self._preloaded = preloaded
-        self._directory: str | None = None
 
     def serve(self) -> int:
         """Runs until the manager ends it; the exit code."""
@@ -158,8 +165,7 @@ class Kernel:
                 channel, header, data = self._link.receive()
                 msg_type = loads(header)["msg_type"]
                 if channel == "shell" and msg_type == "execute_request":
-                    self._unshadow()
-                    self._runner.run(header, loads(data))
+                    self._runner.run(header, data)
                 elif channel == "control" and msg_type == "shutdown_request":
                     return self._shut_down(header)
             except LinkLost:
@@ -173,31 +179,14 @@ class Kernel:
         import atexit
 
         threading = sys.modules.get("threading")
-        if threading is not None:
-            threading._shutdown()  # type: ignore[attr-defined]
-        atexit._run_exitfuncs()
+        for end in (getattr(threading, "_shutdown", None), atexit._run_exitfuncs):
+            try:
+                if end is not None:
+                    end()
+            except BaseException as error:  # noqa: BLE001 - a function of the cell's may raise
+                if not isinstance(error, SystemExit):
+                    failures.print_error("".join(failures.lines_of(error)))
         streams.flush()
-        platform_calls.flush_c_streams()
+        platform_calls.flush_c_stdout()
         self._link.send("control", "shutdown_reply", header, {"status": "ok", "restart": False})
         return 0
-
-    def _unshadow(self) -> None:
-        """Lets the cell import its own json.py although ours is loaded, as plain Python would.
-
-        Only modules that a bare interpreter would not have loaded are dropped; our code keeps its
-        own references to them.
-        """
-        try:
-            directory = os.getcwd()
-        except OSError:
-            return
-        if directory == self._directory:
-            return
-        self._directory = directory
-        for name in self._preloaded:
-            if os.path.exists(f"{directory}/{name}.py") or os.path.exists(
-                f"{directory}/{name}/__init__.py"
-            ):
-                for loaded in list(sys.modules):
-                    if loaded == name or loaded.startswith(name + "."):
-                        del sys.modules[loaded]

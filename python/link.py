@@ -9,9 +9,11 @@ after L, then the parts channel, header, parent header, metadata, content and an
 
 from __future__ import annotations
 
-import os
 from _json import encode_basestring, make_encoder, make_scanner
 from struct import Struct, unpack_from
+
+from .own import BUILTINS as __builtins__  # noqa: F401
+from .own import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,14 +73,24 @@ def dumps(value: object) -> bytes:
 
 def without_surrogates(text: str) -> str:
     """The text with each lone surrogate replaced, so that it can be encoded."""
-    return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Two halves that stand together are the character that they mean.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def exact(text: str) -> str:
+    """The same text as a plain str: a subclass can lie about its length, or raise."""
+    return "".join((text,))
 
 
 def cut(text: str, limit: int = 50_000) -> str:
     """The text within a limit of bytes: the first 40 % and the last 60 %, a notice between."""
     if len(text) * 4 <= limit:
         return text
-    data = text.encode("utf-8", "replace")
+    data = without_surrogates(text).encode()
     if len(data) <= limit:
         return text
     head = data[: limit * 4 // 10].decode("utf-8", "ignore")

@@ -1,12 +1,15 @@
 """Which variables a cell has set and deleted, for the record of what a lost kernel held.
 
-The names come from the stores in the cell's own code. A full look at the namespace happens only
-when its size says that something else (exec, a function with ``global``) has changed it.
+The names come from the stores in the cell's own code. A full look at the namespace, for what exec
+or a function with ``global`` has done, costs 60 ns a name: a big one is looked at only when its
+size or its last name says that there is something to find.
 """
 
 from __future__ import annotations
 
 from opcode import EXTENDED_ARG, opmap
+
+from .own import BUILTINS as __builtins__  # noqa: F401
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +17,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 LIMIT = 200
+# The manager remembers fewer names than this, the latest; what goes beyond needs no mention.
+_DELETED = 2_000
+# Any string can be a global name, of any length; more of it is not told.
+_NAME_CHARS = 100
+# A namespace of this size is looked at whole after each cell.
+_SMALL = 100
 _OPERATIONS = tuple(
     opmap[name]
     for name in ("STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL")
@@ -27,7 +36,10 @@ class Names:
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
         self._injected = dict(namespace)
-        self._known: dict[str, str] = {}
+        # In the order in which they were bound.
+        self._known: dict[str, None] = {}
+        # The identity of each value, unlisted ones included, when it was last looked at.
+        self._identities = {name: id(value) for name, value in namespace.items()}
         # Keys that are not listed: private ones, and injected ones that are still ours.
         self._unlisted = len(namespace)
 
@@ -39,34 +51,64 @@ class Names:
                 touched.pop(name, None)
                 touched[name] = None
         namespace, known = self._namespace, self._known
-        bound, gone = [], []
+        bound: list[tuple[str, str]] = []
+        gone: list[str] = []
         for name in touched:
-            if not self._listed(name):
-                if known.pop(name, None) is not None:
-                    gone.append(name)
-            else:
-                known.pop(name, None)
-                known[name] = kind = type_name(namespace[name])
-                bound.append((name, kind))
-        if len(namespace) != len(known) + self._unlisted:
+            if self._listed(name):
+                self._bind(name, bound)
+            elif name in known:
+                self._forget(name, gone)
+        size = len(namespace)
+        if size <= _SMALL or size != len(known) + self._unlisted or self._has_new_last():
             self._look_at_all(bound, gone)
-        return {"set": bound[-LIMIT:], "del": gone[:LIMIT], "total": len(known)}
+        return {
+            "set": [(name[:_NAME_CHARS], kind) for name, kind in bound[-LIMIT:]],
+            "del": [name[:_NAME_CHARS] for name in gone[-_DELETED:]],
+            "total": len(known),
+        }
+
+    def unchanged(self) -> dict[str, Any]:
+        """The record of a cell of which nothing is known."""
+        return {"set": [], "del": [], "total": len(self._known)}
+
+    def _has_new_last(self) -> bool:
+        """Whether the latest name is unknown: one came and one went, and the size is the same."""
+        last = next(reversed(self._namespace), None)  # type: ignore[call-overload]
+        return last not in self._known and self._listed(last)
 
     def _listed(self, name: object) -> bool:
         if type(name) is not str or name.startswith("_") or name not in self._namespace:
             return False
         return name not in self._injected or self._namespace[name] is not self._injected[name]
 
+    def _bind(self, name: str, bound: list[tuple[str, str]]) -> None:
+        value = self._namespace[name]
+        self._known.pop(name, None)
+        self._known[name] = None
+        self._identities[name] = id(value)
+        bound.append((name, type_name(value)))
+
+    def _forget(self, name: str, gone: list[str]) -> None:
+        del self._known[name]
+        self._identities.pop(name, None)
+        gone.append(name)
+
     def _look_at_all(self, bound: list[tuple[str, str]], gone: list[str]) -> None:
-        namespace, known = self._namespace, self._known
-        for name in [name for name in known if not self._listed(name)]:
-            del known[name]
-            gone.append(name)
-        for name in list(namespace):
-            if name not in known and self._listed(name):
-                known[name] = kind = type_name(namespace[name])
-                bound.append((name, kind))
-        self._unlisted = len(namespace) - len(known)
+        namespace, injected, identities = self._namespace, self._injected, self._identities
+        for name in [
+            name
+            for name in self._known
+            if name not in namespace or (name in injected and not self._listed(name))
+        ]:
+            self._forget(name, gone)
+        for name, value in list(namespace.items()):
+            if identities.get(name) == id(value):
+                continue
+            if self._listed(name):
+                self._bind(name, bound)
+            else:
+                identities[name] = id(value)
+        self._unlisted = len(namespace) - len(self._known)
 
 
 def type_name(value: object) -> str:

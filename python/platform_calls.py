@@ -6,6 +6,10 @@ may survive the kernel that started them.
 
 from __future__ import annotations
 
+from struct import pack
+
+from .own import BUILTINS as __builtins__  # noqa: F401
+
 try:
     import _ctypes
 except ImportError:
@@ -17,6 +21,8 @@ _SET_NAME = 15
 _SET_CHILD_SUBREAPER = 36
 _SIGKILL = 9
 _LINE_BUFFERED = 1
+_fflush = 0
+_stdout: object = None
 
 if _ctypes is not None:
     _library = _ctypes.dlopen(None, 0)
@@ -64,14 +70,35 @@ def name_process(name: bytes) -> bool:
 
 def line_buffer_c_stdout() -> None:
     """Makes C code's stdout come out line by line, in order with Python's, not at exit."""
+    global _stdout, _fflush
     if _ctypes is not None:
         try:
-            stdout = _Pointer.from_address(_ctypes.dlsym(_library, "stdout")).value
+            _stdout = _Pointer(_Pointer.from_address(_ctypes.dlsym(_library, "stdout")).value)
+            _fflush = _ctypes.dlsym(_library, "fflush")
         except OSError:
             return
-        _call("setvbuf", _Pointer(stdout), None, _LINE_BUFFERED, 0)
+        _call("setvbuf", _stdout, None, _LINE_BUFFERED, 0)
 
 
-def flush_c_streams() -> None:
-    """Writes out what C code has printed and not flushed."""
-    _call("fflush", None)
+def flush_c_stdout() -> None:
+    """Writes out what C code has printed and not flushed.
+
+    Of stdout alone: a thread may wait for input on another stream, and hold its lock.
+    """
+    if _fflush:
+        _ctypes.call_function(_fflush, (_stdout,))
+
+
+def create_timer(clock: int, event: bytes) -> object | None:
+    """A POSIX timer that does what the ``sigevent`` says; None where there is none."""
+    if _ctypes is None:
+        return None
+    timer = _Pointer()
+    made = _call("timer_create", clock, event, _ctypes.byref(timer)) == 0
+    return timer if made else None
+
+
+def set_timer(timer: object, seconds: float) -> None:
+    """Lets the timer fire once."""
+    whole, rest = divmod(int(seconds * 1e9), 1_000_000_000)
+    _call("timer_settime", timer, 0, pack("@qqqq", 0, 0, whole, rest), None)

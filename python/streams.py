@@ -5,15 +5,24 @@ the descriptor keep their place. That costs a system call a print; after thousan
 fraction of a second the stream turns to block buffering, where no Python code runs per print, and
 turns back when a block comes late. So a kill can lose at most the last 72 KiB of a flood.
 
-There is no lock: a process forked while another thread prints cannot inherit one that is held.
+A lock keeps the lines of threads whole. A process that is forked gets new ones, since its parent's
+may be held by a thread that it does not have.
 """
 
 from __future__ import annotations
 
 import io
-import os
+import select
 import sys
+from _collections import deque
+from _thread import RLock, get_ident
+from _thread import _count as thread_count
 from time import monotonic
+
+from .alarm import ring_in
+from .own import BUILTINS as __builtins__  # noqa: F401
+from .own import os
+from .platform_calls import flush_c_stdout
 
 BLOCK_BYTES = 65_536
 # A print is two writes: the text and the line end.
@@ -21,9 +30,10 @@ FLOOD_WRITES = 5_000
 FLOOD_SECONDS = 0.2
 CALM_SECONDS = 0.03
 
-# True while bytes are being written: an interrupt is not raised then, it waits for the end.
+# True while the main thread writes: an interrupt is not raised then, it waits for the end.
 writing = False
 after_write = None
+_main_thread = get_ident()
 
 
 class PipeWriter(io.BufferedIOBase):
@@ -31,9 +41,12 @@ class PipeWriter(io.BufferedIOBase):
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._pending = bytearray()
+        self._lock = RLock()
+        self._pending: deque[bytes] = deque()
+        self._pending_bytes = 0
         self._text: io.TextIOWrapper | None = None
         self._flood = False
+        self._forgetting = False
         self._count = 0
         self._since = monotonic()
         self.raw = io.FileIO(fd, "wb", closefd=False)
@@ -53,70 +66,137 @@ class PipeWriter(io.BufferedIOBase):
         return True
 
     def write(self, data: bytes) -> int:  # type: ignore[override]
-        if self._flood:
-            now = monotonic()
-            late = now - self._since > CALM_SECONDS
-            self._since = now
-            self._pending += data
-            if late:
-                self._turn(flood=False)
-            elif len(self._pending) >= BLOCK_BYTES:
-                self.flush()
-            return len(data)
-        self._count += 1
-        if self._count >= FLOOD_WRITES:
-            now = monotonic()
-            if now - self._since < FLOOD_SECONDS:
-                self._pending += data
-                self._turn(flood=True)
+        if type(data) is not bytes:
+            data = bytes(memoryview(data))
+        with self._lock:
+            if self._flood:
+                self._write_later(data)
                 return len(data)
-            self._count = 0
-            self._since = now
-        if self._pending:
-            self._pending += data
-            self.flush()
-        else:
-            write_all(self._fd, data)
+            self._count += 1
+            if self._count >= FLOOD_WRITES:
+                now = monotonic()
+                if now - self._since < FLOOD_SECONDS:
+                    self._keep(data)
+                    self._turn(flood=True)
+                    return len(data)
+                self._count = 0
+                self._since = now
+            if self._pending:
+                self._keep(data)
+                self.flush()
+            else:
+                self._write_out(data)
         return len(data)
 
-    def flush(self) -> None:
-        if self._pending:
-            data, self._pending = self._pending, bytearray()
-            write_all(self._fd, data)
+    def _write_later(self, data: bytes) -> None:
+        if self._forgetting:
+            return
+        now = monotonic()
+        late = now - self._since > CALM_SECONDS
+        self._since = now
+        self._keep(data)
+        if late:
+            self._turn(flood=False)
+        elif self._pending_bytes >= BLOCK_BYTES:
+            self.flush()
 
-    def forget(self) -> None:
-        self._pending = bytearray()
+    def _keep(self, data: bytes) -> None:
+        self._pending.append(data)
+        self._pending_bytes += len(data)
+
+    def flush(self) -> None:
+        if not self._pending:
+            return
+        with self._lock:
+            data = b"".join(self._pending)
+            self._pending.clear()
+            self._pending_bytes = 0
+            self._write_out(data)
+
+    def _write_out(self, data: bytes) -> None:
+        global writing
+        modules = sys.modules
+        if "ctypes" in modules or "_cffi_backend" in modules:
+            # C code may have begun a line.
+            flush_c_stdout()
+        main = get_ident() == _main_thread
+        view = memoryview(data)
+        if main:
+            writing = True
+        try:
+            while view:
+                try:
+                    view = view[os.write(self._fd, view) :]
+                except BlockingIOError:
+                    # A child has made the pipe non-blocking.
+                    _wait_writable(self._fd)
+        except OSError:
+            raise
+        except BaseException:
+            # A signal handler of the cell's has raised: the rest comes with the next write.
+            self._pending.appendleft(bytes(view))
+            raise
+        finally:
+            if main:
+                writing = False
+        if main and after_write is not None:
+            after_write()
+
+    def start_anew(self) -> None:
+        """In a forked child: what is pending belongs to the parent, the lock to its threads."""
+        self._lock = RLock()
+        if self._flood and self._text is not None:
+            self._forgetting = True
+            self._text.flush()
+            self._forgetting = False
+        self._pending.clear()
+        self._pending_bytes = 0
+        if self._flood:
+            self._turn(flood=False)
 
     def _turn(self, *, flood: bool) -> None:
         self._flood = flood
         self._count = 0
         self._since = monotonic()
         if self._text is not None:
-            self._text.reconfigure(line_buffering=False, write_through=not flood)
+            # Its own buffer mixes up the text of threads (CPython before 3.12.4).
+            block = flood and thread_count() == 0
+            self._text.reconfigure(line_buffering=False, write_through=not block)
         if not flood:
             self.flush()
+        elif get_ident() == _main_thread:
+            ring_in(CALM_SECONDS, look_for_calm)
+
+    def end_flood(self, *, after: float) -> bool:
+        """Ends a flood if nothing came for so long; whether it goes on."""
+        if not self._flood:
+            return False
+        if self._lock._is_owned() or monotonic() - self._since < after:  # type: ignore[attr-defined]
+            return True
+        with self._lock:
+            self._turn(flood=False)
+        return False
 
 
-def write_all(fd: int, data: bytes | bytearray) -> None:
-    """Writes everything, also to a pipe that a child has made non-blocking."""
-    global writing
-    view = memoryview(data)
-    writing = True
+def look_for_calm() -> None:
+    """Ends floods that are over: what is printed after one does not wait for the next block."""
     try:
-        while view:
-            try:
-                view = view[os.write(fd, view) :]
-            except BlockingIOError:
-                _wait_writable(fd)
-    finally:
-        writing = False
-    if after_write is not None:
-        after_write()
+        if any([writer.end_flood(after=CALM_SECONDS) for writer in _writers]):
+            ring_in(CALM_SECONDS, look_for_calm)
+    except Exception:  # noqa: BLE001 - a stream that the cell has closed, in the middle of its code
+        pass
+
+
+def threads_begin() -> None:
+    """A thread is about to start: see PipeWriter._turn."""
+    for writer in _writers:
+        try:
+            writer.end_flood(after=0)
+        except Exception:  # noqa: BLE001 - a stream that the cell has closed or taken apart
+            pass
 
 
 def _wait_writable(fd: int) -> None:
-    import select
-
     poll = select.poll()
     poll.register(fd, select.POLLOUT)
     poll.poll()
@@ -135,9 +215,7 @@ def renew(name: str) -> None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "rb", closefd=False)), "utf-8")
         return
     writer = PipeWriter(1 if name == "stdout" else 2)
-    text = io.TextIOWrapper(
-        writer, "utf-8", "backslashreplace", newline="\n", write_through=True
-    )
+    text = io.TextIOWrapper(writer, "utf-8", "backslashreplace", newline="\n", write_through=True)
     text.mode = "w"
     writer.attach_text(text)
     setattr(sys, name, text)
@@ -149,17 +227,24 @@ def renew(name: str) -> None:
 _writers: list[PipeWriter] = []
 
 
-def forget_pending() -> None:
-    """In a forked child: what is pending belongs to the parent."""
+def start_anew() -> None:
+    """In a forked child; it has one thread, which is its main one."""
+    global _main_thread, writing
+    _main_thread = get_ident()
+    writing = False
     for writer in _writers:
-        writer.forget()
+        try:
+            writer.start_anew()
+        except Exception:  # noqa: BLE001 - a stream that the cell has closed or taken apart
+            pass
 
 
 def flush() -> None:
     """Flushes what the cell calls stdout and stderr, and the kernel's own; never fails."""
     streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+    # Each once, by identity: equality may be anything.
     for stream in {id(stream): stream for stream in streams}.values():
         try:
             stream.flush()  # type: ignore[union-attr]
-        except Exception:  # noqa: BLE001 - a cell may put anything in their place
+        except BaseException:  # noqa: BLE001 - a cell may put anything in their place
             pass

@@ -12,23 +12,29 @@ use crate::ids::random_hex;
 /// The package that forkserver and kernel are made of.
 const PACKAGE: &[(&str, &str)] = &[
     ("__init__.py", include_str!("../python/__init__.py")),
+    ("alarm.py", include_str!("../python/alarm.py")),
     ("awaiting.py", include_str!("../python/awaiting.py")),
     ("carry.py", include_str!("../python/carry.py")),
     ("cell.py", include_str!("../python/cell.py")),
     ("children.py", include_str!("../python/children.py")),
+    ("compiling.py", include_str!("../python/compiling.py")),
     ("descriptors.py", include_str!("../python/descriptors.py")),
     ("failures.py", include_str!("../python/failures.py")),
     ("forkserver.py", include_str!("../python/forkserver.py")),
+    ("frames.py", include_str!("../python/frames.py")),
     ("hooks.py", include_str!("../python/hooks.py")),
     ("interrupt.py", include_str!("../python/interrupt.py")),
     ("job.py", include_str!("../python/job.py")),
     ("kernel.py", include_str!("../python/kernel.py")),
     ("link.py", include_str!("../python/link.py")),
     ("names.py", include_str!("../python/names.py")),
+    ("own.py", include_str!("../python/own.py")),
     (
         "platform_calls.py",
         include_str!("../python/platform_calls.py"),
     ),
+    ("shadow.py", include_str!("../python/shadow.py")),
+    ("signals.py", include_str!("../python/signals.py")),
     ("streams.py", include_str!("../python/streams.py")),
 ];
 

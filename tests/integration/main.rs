@@ -13,4 +13,6 @@ mod architecture;
 mod cells;
 mod command_line;
 mod documentation;
+mod output;
 mod support;
+mod tracebacks;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use warmcell::config::{Caller, Settings};
-use warmcell::execution::Outcome;
+use warmcell::execution::{LiveEvent, Outcome};
 use warmcell::session::{Cell, Registry, Session};
 use warmcell::tools::ToolTable;
 
@@ -273,4 +273,99 @@ pub fn finish(command: &mut Command) -> Output {
     done.send(()).ok();
     watchdog.join().unwrap();
     output
+}
+
+/// Runs a test on every Python at once, each with a session of its own.
+pub async fn on_each_python(test: impl AsyncFn(&Session, &str)) {
+    let manager = Manager::start().await;
+    let runs = pythons().iter().map(|(version, python)| {
+        let session = manager.session_on(&format!("s-{version}"), python);
+        let test = &test;
+        async move { test(&session, version).await }
+    });
+    all(runs).await;
+    manager.end().await;
+}
+
+/// Runs cells one after the other on every Python; each must succeed and show exactly this.
+pub async fn shown_on_each_python(cells: &[(&str, &str)]) {
+    on_each_python(async |session, version| {
+        for (code, output) in cells {
+            assert_shows(
+                &run(session, code).await,
+                output,
+                &format!("{version}: {code}"),
+            );
+        }
+    })
+    .await;
+}
+
+/// A success that shows exactly this.
+#[track_caller]
+pub fn assert_shows(outcome: &Outcome, output: &str, what: &str) {
+    let output = if output.is_empty() {
+        "[completed without output]"
+    } else {
+        output
+    };
+    assert_eq!(outcome.output, output, "{what}");
+    assert_eq!(outcome.exit_code, 0, "{what}");
+}
+
+/// Waits for all of them together.
+async fn all(futures: impl Iterator<Item = impl Future<Output = ()>>) {
+    let mut futures: Vec<_> = futures.map(|future| (Box::pin(future), false)).collect();
+    std::future::poll_fn(|context| {
+        for (future, done) in &mut futures {
+            *done = *done || future.as_mut().poll(context).is_ready();
+        }
+        if futures.iter().all(|(_, done)| *done) {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
+    })
+    .await;
+}
+
+/// Runs a cell; its result and all of its stdout, unwindowed.
+pub async fn run_live(session: &Session, cell: Cell) -> (Outcome, Vec<u8>) {
+    let mut execution = session.execute_live(cell);
+    let mut live = execution.take_live().unwrap();
+    let mut stdout = Vec::new();
+    let ended = tokio::time::timeout(SAFETY, async {
+        while let Some(event) = live.next().await {
+            if let LiveEvent::Stdout(bytes) = event {
+                stdout.extend_from_slice(&bytes);
+            }
+        }
+        execution.outcome().await
+    });
+    let outcome = ended.await.expect("the cell gave no result");
+    (outcome, stdout)
+}
+
+/// A named pipe: the test and the code of a cell wait for each other with it.
+pub struct Signal(PathBuf);
+
+impl Signal {
+    pub fn new(manager: &Manager, name: &str) -> Self {
+        let path = manager.place.work().join(name);
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        Self(path)
+    }
+
+    /// Waits until the other side has opened it for writing and closed it.
+    pub async fn wait(&self) {
+        let read = tokio::fs::read(self.0.clone());
+        tokio::time::timeout(SAFETY, read).await.unwrap().unwrap();
+    }
+
+    /// Lets the other side go on, once it reads.
+    pub async fn give(&self) {
+        let write = tokio::fs::write(self.0.clone(), b"x");
+        tokio::time::timeout(SAFETY, write).await.unwrap().unwrap();
+    }
 }

@@ -1,0 +1,57 @@
+"""A timer that interrupts a sleep or a wait of the main thread, in no one's way.
+
+It is a POSIX timer with a realtime signal of its own, so that ``signal.alarm`` and ``setitimer``
+stay the cell's. Where it cannot be had, nothing rings.
+"""
+
+from __future__ import annotations
+
+import signal
+from struct import pack
+
+from .own import BUILTINS as __builtins__  # noqa: F401
+from .own import os
+from .platform_calls import create_timer, set_timer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_CLOCK_MONOTONIC = 1
+_TO_ONE_THREAD = 4
+_SIGNAL = getattr(signal, "SIGRTMAX", 0) - 3
+
+_timer: Any = None
+_owner = 0
+_ring: Callable[[], None] | None = None
+
+
+def _handle(number: int, frame: Any) -> None:
+    del number, frame
+    if _ring is not None:
+        _ring()
+
+
+_get_handler, _set_handler = signal.getsignal, signal.signal
+
+
+def ring_in(seconds: float, ring: Callable[[], None]) -> None:
+    """Has the function called once on the main thread, which must be the caller's."""
+    global _timer, _owner, _ring
+    if _SIGNAL < 0:
+        return
+    _ring = ring
+    if _owner != os.getpid():
+        # A forked process has none of its parent's timers.
+        _owner = os.getpid()
+        handler = _get_handler(_SIGNAL)
+        if handler not in (signal.SIG_DFL, _handle):
+            _timer = None
+            return
+        _set_handler(_SIGNAL, _handle)
+        signal.siginterrupt(_SIGNAL, False)
+        event = pack("@QiiiQQQQQ", 0, _SIGNAL, _TO_ONE_THREAD, _owner, 0, 0, 0, 0, 0)
+        _timer = create_timer(_CLOCK_MONOTONIC, event)
+    if _timer is not None and _get_handler(_SIGNAL) is _handle:
+        set_timer(_timer, seconds)

@@ -1,0 +1,93 @@
+"""Compiles cells, and keeps their sources for tracebacks."""
+
+from __future__ import annotations
+
+import __future__
+import sys
+from _ast import Expr, Expression, ImportFrom
+
+from .own import BUILTINS as __builtins__  # noqa: F401
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType
+    from typing import Any
+
+COROUTINE = 0x80
+_ONLY_AST = 0x400
+_TOP_LEVEL_AWAIT = 0x2000
+_FUTURE = 0
+for _feature in __future__.all_feature_names:
+    _FUTURE |= getattr(__future__, _feature).compiler_flag
+# Sources of cells kept for tracebacks; the oldest are forgotten beyond this.
+_SOURCE_BYTES = 32 << 20
+# Before 3.11 a syntax tree that is too deep overflows the C stack when Python sees it, where plain
+# compile() raises RecursionError. It takes this much source to be that deep.
+_DEEP_BYTES = 32_768
+
+
+class Compiler:
+    """The cells of one kernel, as source and as code."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, tuple[int, None, list[str], str]] = {}
+        self._bytes = 0
+        self._future = 0
+        self._latest = ""
+
+    def compile(self, code: str, filename: str) -> tuple[CodeType | None, CodeType | None]:
+        """The statements, and apart from them the last one if it is an expression."""
+        if code.startswith("\ufeff"):
+            code = code[1:]
+        self._remember(filename, code)
+        flags = self._future | _TOP_LEVEL_AWAIT
+        if sys.version_info < (3, 11) and len(code) > _DEEP_BYTES:
+            self._check_depth(code, filename, flags)
+        tree: Any = compile(code, filename, "exec", flags | _ONLY_AST, True)
+        last = None
+        if tree.body and isinstance(tree.body[-1], Expr):
+            flags |= self._flags_of(tree)
+            last = compile(Expression(tree.body.pop().value), filename, "eval", flags, True)
+        body = compile(tree, filename, "exec", flags, True) if tree.body else None
+        if body is not None:
+            self._future |= body.co_flags & _FUTURE
+        return body, last
+
+    @staticmethod
+    def _check_depth(code: str, filename: str, flags: int) -> None:
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(code, filename, "exec", flags, True)
+
+    @staticmethod
+    def _flags_of(tree: Any) -> int:
+        """The future features that the cell itself asks for."""
+        flags = 0
+        for node in tree.body:
+            if isinstance(node, ImportFrom) and node.module == "__future__":
+                for alias in node.names:
+                    feature = getattr(__future__, alias.name, None)
+                    flags |= getattr(feature, "compiler_flag", 0)
+        return flags
+
+    def _remember(self, filename: str, code: str) -> None:
+        # The lines that the compiler counts: other signs that splitlines() breaks at are no ends.
+        text = code.replace("\r\n", "\n").replace("\r", "\n") if "\r" in code else code
+        lines = [line + "\n" for line in text.split("\n")]
+        if lines[-1] == "\n":
+            lines.pop()
+        entry = (len(code), None, lines, filename)
+        linecache = sys.modules.get("linecache")
+        cache: Any = {} if linecache is None else linecache.cache
+        if self._latest and self._latest not in cache:
+            # Emptied, or loaded anew.
+            cache.update(self.sources)
+        self._latest = filename
+        self.sources[filename] = cache[filename] = entry
+        self._bytes += len(code)
+        while self._bytes > _SOURCE_BYTES and len(self.sources) > 1:
+            oldest = next(iter(self.sources))
+            self._bytes -= self.sources.pop(oldest)[0]
+            cache.pop(oldest, None)

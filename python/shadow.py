@@ -1,0 +1,107 @@
+"""Files in the working directory that bear the names of standard modules.
+
+The cell's own ``import json`` sees a json.py that lies there, as plain Python would, although the
+forkserver has loaded the standard one long ago; and our code never sees it.
+"""
+
+from __future__ import annotations
+
+import sys
+from time import time_ns
+
+from .own import BUILTINS as __builtins__  # noqa: F401
+from .own import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+# The clock of file systems ticks this slowly: a younger directory may change and look the same.
+_TICK_NS = 20_000_000
+
+_preloaded: set[str] = set()
+_namespace: dict[str, Any] = {}
+_path: list[str] = []
+_stamp: tuple[int, int, int] | None = None
+_loaded: dict[str, Any] = {}
+
+
+def install(preloaded: set[str], namespace: dict[str, Any]) -> None:
+    """Takes note of the search path, before the working directory enters it."""
+    global _namespace
+    _preloaded.update(preloaded)
+    _namespace = namespace
+    _path[:] = sys.path
+
+
+def drop_shadowed() -> None:
+    """Forgets the modules that we have loaded, not the cell, and that the directory shadows.
+
+    Modules that a bare interpreter has loaded stay what they are, as in plain Python.
+    """
+    global _stamp
+    try:
+        found = os.stat(".")
+        stamp = (found.st_dev, found.st_ino, found.st_mtime_ns)
+        if stamp == _stamp:
+            return
+        _stamp = stamp if time_ns() - found.st_mtime_ns > _TICK_NS else None
+        files = os.listdir(".")
+    except OSError:
+        return
+    for file in files:
+        name, dot, ending = file.partition(".")
+        if name not in _preloaded:
+            continue
+        if ending == "py" or ending.endswith(".so") or (not dot and _is_package(name)):
+            _drop(name)
+
+
+def _is_package(name: str) -> bool:
+    return os.path.exists(f"{name}/__init__.py")
+
+
+def _drop(name: str) -> None:
+    _preloaded.discard(name)
+    module = sys.modules.get(name)
+    if any(value is module for value in list(_namespace.values())):
+        # The cell has imported it itself: it stays as it was, as in plain Python.
+        return
+    for loaded in list(sys.modules):
+        if loaded == name or loaded.startswith(name + "."):
+            del sys.modules[loaded]
+
+
+def load(name: str) -> Any:
+    """A module of the standard library, whatever the cell has put in its place."""
+    module = _loaded.get(name)
+    if module is None:
+        _loaded[name] = module = _load(name)
+    return module
+
+
+def _load(name: str) -> ModuleType:
+    global _stamp
+    theirs = sys.modules.get(name)
+    before, path = set(sys.modules), sys.path
+    sys.path = list(_path)
+    try:
+        if theirs is not None and not _is_standard(name, theirs):
+            del sys.modules[name]
+        __import__(name)
+        return sys.modules[name]
+    finally:
+        sys.path = path
+        if theirs is not None:
+            sys.modules[name] = theirs
+        _preloaded.update(set(sys.modules) - before)
+        _stamp = None
+
+
+def _is_standard(name: str, module: ModuleType) -> bool:
+    from _frozen_importlib_external import PathFinder  # type: ignore[import-not-found]
+
+    spec = PathFinder.find_spec(name, _path)
+    origin = getattr(getattr(module, "__spec__", None), "origin", None)
+    return spec is None or origin == spec.origin

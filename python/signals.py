@@ -1,0 +1,93 @@
+"""Keeps what a cell has asked Python to call at any moment out of our own code.
+
+A signal handler, a trace function or a profile function of a cell may raise. While the cell's code
+runs that is the cell's business, as in plain Python. Between cells and while we answer, it would
+take the kernel's own work apart: handlers then run, what they raise is told on stderr, and trace
+and profile functions rest.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from .own import BUILTINS as __builtins__  # noqa: F401
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+# Whether what runs now is the cell's code, or may be treated as such.
+inside = False
+_tracer: Any = None
+_profiler: Any = None
+_tell: Callable[[BaseException], None] | None = None
+
+
+def enter() -> None:
+    """The cell's code begins."""
+    global inside
+    inside = True
+    if _profiler is not None:
+        sys.setprofile(_profiler)
+    if _tracer is not None:
+        sys.settrace(_tracer)
+
+
+def leave() -> None:
+    """The cell's code is over. One that raises here is removed by Python: a second call works."""
+    global inside, _tracer, _profiler
+    inside = False
+    _profiler = sys.getprofile()
+    if _profiler is not None:
+        sys.setprofile(None)
+    _tracer = sys.gettrace()
+    if _tracer is not None:
+        sys.settrace(None)
+
+
+class Handler:
+    """A handler of the cell's, as Python is given it.
+
+    ``__call__`` is a property that hands back the bare handler, so that no frame of ours stands in
+    a traceback between the cell's code and its handler.
+    """
+
+    def __init__(self, handler: Any) -> None:
+        self.handler = handler
+
+    @property
+    def __call__(self) -> Any:
+        return self.handler if inside else self._outside
+
+    def _outside(self, number: int, frame: Any) -> None:
+        try:
+            self.handler(number, frame)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is not for our code
+            if _tell is not None:
+                _tell(error)
+
+
+def install(tell: Callable[[BaseException], None]) -> None:
+    """Wraps the setting of handlers; ``tell`` is given what one raises outside of a cell."""
+    global _tell
+    _tell = tell
+    set_handler, get_handler = signal.signal, signal.getsignal
+
+    def signal_(signalnum: Any, handler: Any) -> Any:
+        if callable(handler) and not isinstance(handler, (Handler, signal.Handlers)):
+            handler = Handler(handler)
+        return _bare(set_handler(signalnum, handler))
+
+    def getsignal(signalnum: Any) -> Any:
+        return _bare(get_handler(signalnum))
+
+    for wrapper, original in ((signal_, set_handler), (getsignal, get_handler)):
+        wrapper.__name__ = wrapper.__qualname__ = original.__name__
+        wrapper.__doc__, wrapper.__module__ = original.__doc__, original.__module__
+    signal.signal, signal.getsignal = signal_, getsignal
+
+
+def _bare(handler: Any) -> Any:
+    return handler.handler if isinstance(handler, Handler) else handler
