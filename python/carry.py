@@ -8,6 +8,9 @@ works for the cell that gives it the task.
 
 from __future__ import annotations
 
+import sys
+from _functools import partial
+
 from . import streams
 from .hooks import when_imported
 from .own import BUILTINS as __builtins__  # noqa: F401
@@ -15,8 +18,6 @@ from .own import BUILTINS as __builtins__  # noqa: F401
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from .hermes_tools import Carried  # type: ignore[attr-defined]
 
 CELL_FUNCTION_HINT = (
     "multiprocessing's start method {method!r} starts a fresh interpreter, which cannot see {name}: "
@@ -27,58 +28,113 @@ CELL_FUNCTION_HINT = (
 
 def install(tools: Any) -> None:
     """Registers the hooks; each takes effect when its module is first imported."""
-    variable = tools.current_cell
-    carried: type[Carried] = tools.Carried
-
-    def threading_loaded(module: Any) -> None:
-        thread = module.Thread
-        start, bootstrap = thread.start, getattr(thread, "_bootstrap_inner", None)
-        if bootstrap is None:
-            return
-
-        def start_with_cell(self: Any) -> None:
-            self._warmcell_cell = variable.get()
-            streams.threads_begin()
-            start(self)
-
-        def bootstrap_with_cell(self: Any) -> None:
-            variable.set(getattr(self, "_warmcell_cell", 0))
-            bootstrap(self)
-
-        thread.start = _like(start_with_cell, start)
-        thread._bootstrap_inner = _like(bootstrap_with_cell, bootstrap)
-
-    def executors_loaded(module: Any) -> None:
-        item = getattr(module, "_WorkItem", None)
-        if item is None:
-            return
-        init = item.__init__
-
-        def init_with_cell(self: Any, future: Any, work: Any, *rest: Any) -> None:
-            if isinstance(work, tuple):
-                # From 3.14 on: the function with its arguments.
-                work = (carried(variable.get(), work[0]), *work[1:])
-            else:
-                work = carried(variable.get(), work)
-            init(self, future, work, *rest)
-
-        item.__init__ = _like(init_with_cell, init)
-
-    def process_executor_loaded(module: Any) -> None:
-        executors_loaded(module)
-        _check_submitted(module.ProcessPoolExecutor)
-
-    def pool_loaded(module: Any) -> None:
-        _check_tasks(module.Pool)
-        for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
-            _wrap_pool(module.Pool, name, carried, variable)
-
-    when_imported("threading", threading_loaded)
-    when_imported("concurrent.futures.thread", executors_loaded)
-    when_imported("concurrent.futures.process", process_executor_loaded)
-    when_imported("multiprocessing.pool", pool_loaded)
+    for name, hook in (
+        ("threading", _threads),
+        ("concurrent.futures._base", _futures),
+        ("concurrent.futures.thread", _thread_executor),
+        ("concurrent.futures.process", _process_executor),
+        ("multiprocessing.pool", _pools),
+    ):
+        when_imported(name, partial(hook, tools.current_cell, tools.Carried))
     when_imported("multiprocessing.context", _fork_by_default)
     when_imported("multiprocessing.reduction", _check_processes)
+
+
+def _threads(variable: Any, _carried: Any, module: Any) -> None:
+    thread = module.Thread
+    start, bootstrap = thread.start, getattr(thread, "_bootstrap_inner", None)
+    if bootstrap is None:
+        return
+
+    def start_with_cell(self: Any) -> None:
+        self._warmcell_cell = variable.get()
+        streams.threads_begin()
+        start(self)
+
+    def bootstrap_with_cell(self: Any) -> None:
+        cell = getattr(self, "_warmcell_cell", 0)
+        variable.set(cell)
+        if sys.version_info >= (3, 14):
+            # There a thread runs in a context object of its own.
+            self._context.run(variable.set, cell)
+        bootstrap(self)
+
+    thread.start = _like(start_with_cell, start)
+    thread._bootstrap_inner = _like(bootstrap_with_cell, bootstrap)
+
+
+def _futures(variable: Any, carried: Any, module: Any) -> None:
+    future = module.Future
+    add = future.add_done_callback
+
+    def add_with_cell(self: Any, fn: Any) -> None:
+        add(self, carried(variable.get(), fn))
+
+    future.add_done_callback = _like(add_with_cell, add)
+
+
+def _thread_executor(variable: Any, _carried: Any, module: Any) -> None:
+    item = module._WorkItem
+    init, run = item.__init__, item.run
+
+    def init_with_cell(self: Any, *args: Any, **kwargs: Any) -> None:
+        self._warmcell_cell = variable.get()
+        init(self, *args, **kwargs)
+
+    def run_with_cell(self: Any, *args: Any) -> None:
+        # Around the whole item: a traceback of the task does not come through here.
+        token = variable.set(self._warmcell_cell)
+        try:
+            run(self, *args)
+        finally:
+            variable.reset(token)
+
+    item.__init__, item.run = _like(init_with_cell, init), _like(run_with_cell, run)
+
+
+def _process_executor(variable: Any, carried: Any, module: Any) -> None:
+    item = module._WorkItem
+    init = item.__init__
+
+    def init_with_cell(self: Any, future: Any, fn: Any, *rest: Any) -> None:
+        init(self, future, carried(variable.get(), fn), *rest)
+
+    item.__init__ = _like(init_with_cell, init)
+    _check_submitted(module.ProcessPoolExecutor)
+    _hide_carried(module._ExceptionWithTraceback, carried)
+
+
+def _pools(variable: Any, carried: Any, module: Any) -> None:
+    _check_tasks(module.Pool)
+    for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
+        _wrap_pool(module.Pool, name, carried, variable)
+    _hide_carried(module.ExceptionWithTraceback, carried)
+    result = module.ApplyResult
+    init = result.__init__
+
+    def init_with_cell(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        for name in ("_callback", "_error_callback"):
+            callback = getattr(self, name, None)
+            if callback is not None:
+                setattr(self, name, carried(variable.get(), callback))
+
+    result.__init__ = _like(init_with_cell, init)
+
+
+def _hide_carried(wrapper: Any, carried: Any) -> None:
+    """Leaves our own frame out of the traceback that a child process sends as text."""
+    init, own = wrapper.__init__, carried.__call__.__code__
+
+    def init_without(self: Any, exc: Any, tb: Any) -> None:
+        at = tb
+        while at is not None and at.tb_next is not None:
+            if at.tb_next.tb_frame.f_code is own:
+                at.tb_next = at.tb_next.tb_next
+            at = at.tb_next
+        init(self, exc, tb)
+
+    wrapper.__init__ = init_without
 
 
 def _check_submitted(executor: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os as _os
 import sys
+from _functools import partial
 
 from . import platform_calls, streams
 from .own import BUILTINS as __builtins__  # noqa: F401
@@ -22,26 +23,42 @@ if TYPE_CHECKING:
 started: set[int] = set()
 
 
-def install(in_child: Callable[[], None]) -> None:
-    """Wraps what starts processes; in_child runs in each that is forked."""
-    os.register_at_fork(before=_flush, after_in_child=in_child)
+# The variable that tells a program for which cell it works, and where the environment stands among
+# the arguments of what starts programs.
+_CELL = "HERMES_RPC_CELL"
+_FORK_EXEC_ENVIRONMENT = 5
+_SPAWN_ENVIRONMENT = 2
+
+
+def install(in_child: Callable[[], None], cell: Callable[[], int]) -> None:
+    """Wraps what starts processes; in_child runs in each that is forked, cell tells whose code runs."""
+
+    def begin_child() -> None:
+        in_child()
+        if _os.environ.get(_CELL, str(cell())) != str(cell()):
+            _os.environ[_CELL] = str(cell())
+
+    os.register_at_fork(before=_flush, after_in_child=begin_child)
     import _posixsubprocess
 
-    for module, name in (
-        (_os, "fork"),
-        (_os, "forkpty"),
-        (_os, "posix_spawn"),
-        (_os, "posix_spawnp"),
-        (_posixsubprocess, "fork_exec"),
-    ):
-        original = getattr(module, name, None)
-        if original is not None:
-            setattr(module, name, _recording(original))
-    _os.system = _flushing(_os.system)
-    # From 3.12 on it takes its own reference when it is loaded.
+    for name in ("fork", "forkpty"):
+        _wrap(_os, name, _recording)
+    for name in ("posix_spawn", "posix_spawnp"):
+        _wrap(_os, name, partial(_spawning, cell, _SPAWN_ENVIRONMENT))
+    _wrap(_posixsubprocess, "fork_exec", partial(_spawning, cell, _FORK_EXEC_ENVIRONMENT))
+    _wrap(_os, "system", partial(_shell, cell))
+    # From 3.11 on it takes its own reference when it is loaded.
     subprocess = sys.modules.get("subprocess")
     if hasattr(subprocess, "_fork_exec"):
         subprocess._fork_exec = _posixsubprocess.fork_exec  # type: ignore[union-attr]
+
+
+def _wrap(module: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+    original = getattr(module, name, None)
+    if original is not None:
+        wrapper = wrap(original)
+        wrapper.__name__, wrapper.__doc__ = original.__name__, original.__doc__
+        setattr(module, name, wrapper)
 
 
 def _flush() -> None:
@@ -58,17 +75,57 @@ def _recording(function: Any) -> Any:
             started.add(pid)
         return result
 
-    start.__name__, start.__doc__ = function.__name__, function.__doc__
     return start
 
 
-def _flushing(function: Any) -> Any:
-    def start(*args: Any, **kwargs: Any) -> Any:
+def _spawning(cell: Callable[[], int], place: int, function: Any) -> Any:
+    record = _recording(function)
+
+    def spawn(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > place:
+            environment = _for_cell(args[place], cell())
+            if place == _FORK_EXEC_ENVIRONMENT and isinstance(environment, dict):
+                environment = [
+                    os.fsencode(name) + b"=" + os.fsencode(value)
+                    for name, value in environment.items()
+                ]
+            args = (*args[:place], environment, *args[place + 1 :])
+        return record(*args, **kwargs)
+
+    return spawn
+
+
+def _for_cell(environment: Any, cell: int) -> Any:
+    """The environment of a program, with the number of the cell whose code starts it.
+
+    The kernel's own environment names the cell that runs now; a thread that an earlier cell has
+    left starts programs too, and an environment may have been copied in an earlier cell.
+    """
+    number = str(cell)
+    if environment is None or environment is _os.environ:
+        if _os.environ.get(_CELL, number) == number:
+            return environment
+        return {**_os.environ, _CELL: number}
+    if isinstance(environment, list):
+        head = _CELL.encode() + b"="
+        return [
+            head + number.encode() if entry.startswith(head) else entry for entry in environment
+        ]
+    for name in environment:
+        if os.fsencode(name) == _CELL.encode():
+            return {**environment, name: number}
+    return environment
+
+
+def _shell(cell: Callable[[], int], function: Any) -> Any:
+    def system(command: Any) -> int:
         _flush()
-        return function(*args, **kwargs)
+        number = str(cell())
+        if _os.environ.get(_CELL, number) != number:
+            command = f"export {_CELL}={number}\n".encode() + os.fsencode(command)
+        return function(command)
 
-    start.__name__, start.__doc__ = function.__name__, function.__doc__
-    return start
+    return system
 
 
 def reap_adopted() -> None:

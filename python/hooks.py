@@ -22,7 +22,7 @@ def when_imported(name: str, hook: Callable[[Any], None]) -> None:
     if module is not None:
         hook(module)
         return
-    if not _hooks:
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
     _hooks[name] = hook
 

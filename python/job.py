@@ -39,7 +39,7 @@ def _supervise(argv: list[str], status: int) -> None:
             argv,
             os.environ,
             setpgroup=0,
-            setsigdef=(signal.SIGPIPE, signal.SIGINT),
+            setsigdef=(signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ),
         )
     except OSError as error:
         os.write(status, dumps({"errno": error.errno}))

@@ -115,7 +115,7 @@ def _set_up(
         failures.print_error("Exception in a signal handler, between cells:\n")
         failures.print_error("".join(failures.lines_of(error)))
 
-    children.install(in_child)
+    children.install(in_child, tools.current_cell.get)
     signals.install(tell)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     interrupts.begin(0)

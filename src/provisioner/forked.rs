@@ -22,16 +22,25 @@ const CLEAR_DEADLINE: Duration = Duration::from_secs(10);
 pub(super) struct Forked {
     server: Arc<Forkserver>,
     pid: u32,
+    /// The order that made it.
+    order: u64,
     pidfd: Pidfd,
     watch: ChildWatch,
     released: AtomicBool,
 }
 
 impl Forked {
-    pub(super) fn new(server: Arc<Forkserver>, pid: u32, pidfd: Pidfd, watch: ChildWatch) -> Self {
+    pub(super) fn new(
+        server: Arc<Forkserver>,
+        pid: u32,
+        order: u64,
+        pidfd: Pidfd,
+        watch: ChildWatch,
+    ) -> Self {
         Self {
             server,
             pid,
+            order,
             pidfd,
             watch,
             released: AtomicBool::new(false),
@@ -50,7 +59,9 @@ impl Forked {
 
 impl Drop for Forked {
     fn drop(&mut self) {
-        if !self.released.load(Ordering::Relaxed) && self.watch.cleared.borrow().is_none() {
+        if self.released.load(Ordering::Relaxed) {
+            self.server.forget(self.pid, self.order);
+        } else if self.watch.cleared.borrow().is_none() {
             self.kill();
         }
     }

@@ -61,6 +61,10 @@ pub(super) struct ChildWatch {
 
 #[derive(Debug)]
 struct ChildReports {
+    /// The order that made it: a process number may be given again.
+    order: u64,
+    /// Whether its exit is all that is still waited for.
+    released: bool,
     exit: watch::Sender<Option<KernelExit>>,
     cleared: watch::Sender<Option<usize>>,
 }
@@ -291,6 +295,19 @@ impl Forkserver {
         self.order(&Order::Kill { pid });
     }
 
+    /// Nobody asks for a child any more: its record goes when it has ended.
+    pub(super) fn forget(&self, pid: u32, order: u64) {
+        let mut state = self.state();
+        if let Some(child) = state.children.get_mut(&pid)
+            && child.order == order
+        {
+            child.released = true;
+            if child.exit.borrow().is_some() {
+                state.children.remove(&pid);
+            }
+        }
+    }
+
     fn order(&self, order: &Order) {
         let message = serde_json::to_vec(order).unwrap_or_default();
         if self
@@ -333,8 +350,12 @@ impl Forkserver {
                     (None, Some(signal)) => KernelExit::Signal(signal),
                     (None, None) => KernelExit::Unknown,
                 };
-                if let Some(child) = self.state().children.get(&pid) {
+                let mut state = self.state();
+                if let Some(child) = state.children.get(&pid) {
                     child.exit.send_replace(Some(exit));
+                    if child.released {
+                        state.children.remove(&pid);
+                    }
                 }
             }
             Report::Clear { pid, survivors } => {
@@ -353,7 +374,13 @@ impl Forkserver {
         let (cleared, cleared_watch) = watch::channel(None);
         let answer = {
             let mut state = self.state();
-            state.children.insert(pid, ChildReports { exit, cleared });
+            let reports = ChildReports {
+                order: id,
+                released: false,
+                exit,
+                cleared,
+            };
+            state.children.insert(pid, reports);
             state.forks.remove(&id)
         };
         self.order(&Order::Ack { pid });
@@ -365,7 +392,7 @@ impl Forkserver {
             exit: exit_watch,
             cleared: cleared_watch,
         };
-        let forked = Forked::new(Arc::clone(self), pid, pidfd, watch);
+        let forked = Forked::new(Arc::clone(self), pid, id, pidfd, watch);
         // If nobody wants it any more, dropping it ends it.
         drop(answer.send(Ok(forked)));
     }

@@ -170,11 +170,12 @@ impl Authority {
         ledger.made += 1;
         let id = ledger.made;
         ledger.under_way.push((id, tool, Instant::now()));
-        drop(ledger);
+        // Told before anybody can tell of its end.
         self.tell(|| ToolEvent::Started {
             id,
             tool: tool.to_owned(),
         });
+        drop(ledger);
         Ok(Dispatched {
             authority: Arc::clone(self),
             id,

@@ -1,18 +1,32 @@
 //! Frames of the tool socket: a length, then one JSON object.
 
+use std::ffi::OsString;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use bytes::{Buf, BytesMut};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
 
+use super::budget::{Charge, RequestBudget};
+
+/// The longest first frame, before it is known who is there.
+const MAX_HELLO_BYTES: u32 = 4 << 10;
 /// The longest request, in bytes.
-const MAX_REQUEST_BYTES: u32 = 64 << 20;
+pub(super) const MAX_REQUEST_BYTES: u32 = 64 << 20;
 /// The longest reply, in bytes.
 const MAX_REPLY_BYTES: usize = 16 << 20;
-/// Read at a time: memory grows as data arrives.
-const STEP_BYTES: usize = 64 << 10;
+/// Read at a time when no long frame is on its way.
+const READ_BYTES: usize = 8 << 10;
+/// Read at a time in the middle of a long frame: memory grows as data arrives.
+const LONG_READ_BYTES: usize = 256 << 10;
+/// Requests that come while a call is made are taken up to so many bytes.
+const AHEAD_BYTES: usize = 64 << 10;
 
 /// The first frame of a connection.
 #[derive(Debug, Deserialize)]
@@ -21,59 +35,228 @@ pub(super) struct Hello {
     pub(super) token: String,
 }
 
-/// A call.
+/// A call, read as far as is needed to know whose it is.
 #[derive(Debug, Deserialize)]
-pub(super) struct Request {
+pub(super) struct Request<'a> {
     pub(super) id: u64,
     #[serde(default)]
     pub(super) cell: u64,
     pub(super) tool: String,
-    #[serde(default)]
-    pub(super) args: Map<String, Value>,
-    #[serde(default)]
-    pub(super) cwd: PathBuf,
+    /// Read when the tool is known: what is wrong with it is a matter of that call.
+    #[serde(borrow, default)]
+    pub(super) args: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    cwd: Option<&'a RawValue>,
+}
+
+impl<'a> Request<'a> {
+    /// Reads a request; if it makes no sense, its number if it has one, and what is wrong.
+    pub(super) fn read(bytes: &'a [u8]) -> Result<Self, (Option<u64>, String)> {
+        #[derive(Deserialize)]
+        struct Numbered {
+            id: u64,
+        }
+
+        serde_json::from_slice(bytes).map_err(|error| {
+            let numbered: Result<Numbered, _> = serde_json::from_slice(bytes);
+            (
+                numbered.ok().map(|it| it.id),
+                format!("the request makes no sense: {error}"),
+            )
+        })
+    }
+
+    /// The caller's directory: text, or bytes where it is not UTF-8; `None` if it has none.
+    pub(super) fn directory(&self) -> Option<PathBuf> {
+        let raw = self.cwd?.get();
+        let path = match serde_json::from_str::<String>(raw) {
+            Ok(text) => PathBuf::from(text),
+            Err(_) => OsString::from_vec(serde_json::from_str::<Vec<u8>>(raw).ok()?).into(),
+        };
+        // Anything else would be relative to the manager.
+        path.is_absolute().then_some(path)
+    }
 }
 
 /// One frame.
 #[derive(Debug)]
 pub(super) enum Frame {
     /// Its bytes.
-    Whole(Vec<u8>),
-    /// It was too long and was skipped.
+    Whole(BytesMut),
+    /// It was longer than allowed and was skipped.
     TooLong(u32),
-    /// The other end is gone.
-    End,
+    /// Too much is on its way already, and it was skipped.
+    NoRoom,
 }
 
-/// Reads a frame.
-pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Frame> {
-    let length = match stream.read_u32_le().await {
-        Ok(length) => length,
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Frame::End),
-        Err(error) => return Err(error),
-    };
-    if length > MAX_REQUEST_BYTES {
-        let mut skipped = stream.take(u64::from(length));
-        tokio::io::copy(&mut skipped, &mut tokio::io::sink()).await?;
-        return Ok(Frame::TooLong(length));
-    }
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
-    let mut bytes = Vec::with_capacity(length.min(STEP_BYTES));
-    let mut rest = stream.take(length as u64);
-    while bytes.len() < length {
-        if rest.read_buf(&mut bytes).await? == 0 {
-            return Ok(Frame::End);
+/// Cuts a stream of bytes into frames.
+#[derive(Debug)]
+pub(super) struct FrameReader {
+    buffer: BytesMut,
+    longest: u32,
+    /// Bytes of a frame that is not kept, and what is said of it when they have gone by.
+    skipped: Option<(u32, Frame)>,
+}
+
+impl FrameReader {
+    pub(super) fn new(longest: u32) -> Self {
+        Self {
+            buffer: BytesMut::new(),
+            longest,
+            skipped: None,
         }
     }
-    Ok(Frame::Whole(bytes))
+
+    /// Where the bytes of the stream go.
+    pub(super) fn buffer(&mut self) -> &mut BytesMut {
+        &mut self.buffer
+    }
+
+    /// The next frame, if it is whole.
+    pub(super) fn next(&mut self) -> Option<Frame> {
+        if self.skipped.is_none() {
+            let length = self.announced()?;
+            if length <= self.longest {
+                let whole = usize::try_from(length).ok()?;
+                if self.buffer.len() - 4 < whole {
+                    return None;
+                }
+                self.buffer.advance(4);
+                let frame = self.buffer.split_to(whole);
+                if self.buffer.is_empty() {
+                    // A connection that waits holds no memory.
+                    self.buffer = BytesMut::new();
+                }
+                return Some(Frame::Whole(frame));
+            }
+            self.buffer.advance(4);
+            self.skipped = Some((length, Frame::TooLong(length)));
+        }
+        let (left, _) = self.skipped.as_mut()?;
+        let gone = self.buffer.len().min(usize::try_from(*left).ok()?);
+        self.buffer.advance(gone);
+        *left -= u32::try_from(gone).ok()?;
+        if *left > 0 {
+            self.buffer.clear();
+            return None;
+        }
+        self.skipped.take().map(|(_, frame)| frame)
+    }
+
+    /// Gives up the frame that is being read, to be told of when it has gone by.
+    fn give_up(&mut self) {
+        if self.skipped.is_none()
+            && let Some(length) = self.announced()
+        {
+            let come = u32::try_from(self.buffer.len() - 4).unwrap_or(u32::MAX);
+            self.skipped = Some((length.saturating_sub(come), Frame::NoRoom));
+            self.buffer = BytesMut::new();
+        }
+    }
+
+    /// How much to read at once.
+    fn step(&self) -> usize {
+        let whole = self.announced().map_or(0, |length| length as usize + 4);
+        match self.skipped {
+            Some((left, _)) => (left as usize).clamp(READ_BYTES, LONG_READ_BYTES),
+            None => whole
+                .saturating_sub(self.buffer.len())
+                .clamp(READ_BYTES, LONG_READ_BYTES),
+        }
+    }
+
+    fn announced(&self) -> Option<u32> {
+        let head = self.buffer.get(..4)?;
+        Some(u32::from_le_bytes(head.try_into().ok()?))
+    }
 }
 
-/// Writes a reply; one that is too long becomes a failure of that call.
-pub(super) async fn reply(
-    stream: &mut (impl AsyncWrite + Unpin),
-    id: Option<u64>,
-    result: &Map<String, Value>,
-) -> io::Result<()> {
+/// One end of the socket: frames in and out.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: UnixStream,
+    reader: FrameReader,
+    charge: Charge,
+}
+
+impl Connection {
+    pub(super) fn new(stream: UnixStream, budget: &Arc<RequestBudget>) -> Self {
+        Self {
+            stream,
+            reader: FrameReader::new(MAX_HELLO_BYTES),
+            charge: Charge::new(budget),
+        }
+    }
+
+    pub(super) fn stream(&self) -> &UnixStream {
+        &self.stream
+    }
+
+    /// The next frame, with its claim on the memory for requests; `None` when the other end is gone.
+    pub(super) async fn read(&mut self) -> io::Result<Option<(Frame, Charge)>> {
+        loop {
+            if let Some(frame) = self.reader.next() {
+                let charge = self.charge.split(self.reader.buffer.len());
+                return Ok(Some((frame, charge)));
+            }
+            if !self.take().await? {
+                return Ok(None);
+            }
+            if !self.charge.set(self.reader.buffer.len()) {
+                self.reader.give_up();
+                self.charge.set(self.reader.buffer.len());
+            }
+        }
+    }
+
+    /// From now on frames may be as long as requests are.
+    pub(super) fn trust(&mut self) {
+        self.reader.longest = MAX_REQUEST_BYTES;
+    }
+
+    /// Waits until the other end is gone. What it sends meanwhile is kept for [`Connection::read`].
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time.
+    pub(super) async fn closed(&mut self) {
+        while self.reader.buffer.len() < AHEAD_BYTES {
+            match self.take().await {
+                Ok(true) => {}
+                Ok(false) | Err(_) => return,
+            }
+        }
+        // It is busy sending: whether it is still there shows when its next request is read.
+        std::future::pending().await
+    }
+
+    /// Waits for bytes and takes them; false at the end of the stream.
+    async fn take(&mut self) -> io::Result<bool> {
+        loop {
+            self.stream.readable().await?;
+            let step = self.reader.step();
+            let buffer = self.reader.buffer();
+            buffer.reserve(step);
+            match self.stream.try_read_buf(buffer) {
+                Ok(count) => return Ok(count > 0),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if buffer.is_empty() {
+                        *buffer = BytesMut::new();
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Sends a frame that [`encode`] has made.
+    pub(super) async fn write(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.stream.write_all(frame).await
+    }
+}
+
+/// A reply as a frame; `None` if the result is too long for one.
+pub(super) fn encode(id: Option<u64>, result: &Map<String, Value>) -> Option<Vec<u8>> {
     #[derive(serde::Serialize)]
     struct Reply<'a> {
         id: Option<u64>,
@@ -81,78 +264,29 @@ pub(super) async fn reply(
     }
 
     let mut frame = vec![0; 4];
-    serde_json::to_writer(&mut frame, &Reply { id, result }).map_err(io::Error::from)?;
-    if frame.len() - 4 > MAX_REPLY_BYTES {
-        let bytes = frame.len() - 4;
-        let mut result: Map<String, Value> = result
-            .keys()
-            .map(|key| (key.clone(), Value::Null))
-            .collect();
-        let sentence = format!(
-            "the result has {bytes} bytes, the limit is 16 MiB; ask for less (offset, limit)"
-        );
-        result.insert("error".to_owned(), sentence.into());
-        result.insert("error_class".to_owned(), "limit".into());
-        frame.truncate(4);
-        serde_json::to_writer(
-            &mut frame,
-            &Reply {
-                id,
-                result: &result,
-            },
-        )
-        .map_err(io::Error::from)?;
+    serde_json::to_writer(&mut frame, &Reply { id, result }).ok()?;
+    let length = frame.len() - 4;
+    if length > MAX_REPLY_BYTES {
+        return None;
     }
-    let length = u32::try_from(frame.len() - 4)
-        .unwrap_or(u32::MAX)
-        .to_le_bytes();
-    if let Some(head) = frame.get_mut(..4) {
-        head.copy_from_slice(&length);
-    }
-    stream.write_all(&frame).await
+    let length = u32::try_from(length).ok()?.to_le_bytes();
+    frame.get_mut(..4)?.copy_from_slice(&length);
+    Some(frame)
+}
+
+/// Instead of a result that is too long: the same keys, unknown, and what to do.
+pub(super) fn too_long(result: &Map<String, Value>) -> Map<String, Value> {
+    let mut short: Map<String, Value> = result
+        .keys()
+        .map(|key| (key.clone(), Value::Null))
+        .collect();
+    let limit = MAX_REPLY_BYTES >> 20;
+    let sentence = format!("the result is longer than {limit} MiB; ask for less (offset, limit)");
+    short.insert("error".to_owned(), sentence.into());
+    short.insert("error_class".to_owned(), "limit".into());
+    short
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    async fn read_all(bytes: &[u8]) -> Vec<Frame> {
-        let mut stream = bytes;
-        let mut frames = Vec::new();
-        loop {
-            match read(&mut stream).await.unwrap() {
-                Frame::End => return frames,
-                frame => frames.push(frame),
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn frames_are_read_cut_and_skipped() {
-        let mut bytes = b"\x02\x00\x00\x00{}".to_vec();
-        bytes.extend_from_slice(&(MAX_REQUEST_BYTES + 1).to_le_bytes());
-        bytes.resize(bytes.len() + (64 << 20) + 1, b' ');
-        bytes.extend_from_slice(b"\x01\x00\x00\x001");
-        bytes.extend_from_slice(b"\x09\x00\x00\x00cut");
-        let frames = read_all(&bytes).await;
-        assert!(matches!(&frames[0], Frame::Whole(bytes) if bytes == b"{}"));
-        assert!(matches!(frames[1], Frame::TooLong(67_108_865)));
-        assert!(matches!(&frames[2], Frame::Whole(bytes) if bytes == b"1"));
-        assert_eq!(frames.len(), 3);
-    }
-
-    #[tokio::test]
-    async fn a_long_result_becomes_a_failure_with_the_same_keys() {
-        let long = Map::from_iter([("content".to_owned(), Value::from("x".repeat(17 << 20)))]);
-        let mut written = Vec::new();
-        reply(&mut written, Some(7), &long).await.unwrap();
-        assert_eq!(
-            written[..4],
-            u32::try_from(written.len() - 4).unwrap().to_le_bytes()
-        );
-        let reply: Value = serde_json::from_slice(&written[4..]).unwrap();
-        assert_eq!(reply["id"], 7);
-        assert_eq!(reply["result"]["content"], Value::Null);
-        assert_eq!(reply["result"]["error_class"], "limit");
-    }
-}
+#[path = "frame_tests.rs"]
+mod tests;

@@ -5,6 +5,7 @@
 //! tools; each has a file or folder of its own.
 
 mod authority;
+mod budget;
 mod files;
 mod frame;
 mod lines;

@@ -7,12 +7,12 @@ use crate::tools::testing::context;
 use crate::tools::{ToolContext, ToolFailure};
 
 fn reading(context: &ToolContext, path: &str) -> Result<String, ToolFailure> {
-    let end = PathGuard::new(context).for_reading(path, &context.resolve(path))?;
+    let end = PathGuard::new(context).for_reading(path, &context.resolve(path)?)?;
     Ok(end.display().to_string())
 }
 
 fn writing(context: &ToolContext, path: &str) -> Result<String, ToolFailure> {
-    let end = PathGuard::new(context).for_writing(path, &context.resolve(path))?;
+    let end = PathGuard::new(context).for_writing(path, &context.resolve(path)?)?;
     Ok(end.display().to_string())
 }
 

@@ -156,7 +156,7 @@ impl Request {
         stop: &CancellationToken,
     ) -> Result<Reading, ToolFailure> {
         let guard = PathGuard::new(context);
-        let asked = context.resolve(&self.path);
+        let asked = context.resolve(&self.path)?;
         let path = guard.for_reading(&self.path, &asked)?;
         let name = files::named(&self.path, &path);
         let (mut file, metadata) =

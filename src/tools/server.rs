@@ -12,19 +12,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::authority::no_active_cell;
-use super::frame::{self, Frame, Hello, Request};
-use super::{Arguments, Authority, ToolContext, ToolFailure, ToolResult, ToolTable};
+use super::budget::RequestBudget;
+use super::frame::{self, Connection, Frame, Hello, Request};
+use super::{Arguments, Authority, Tool, ToolContext, ToolFailure, ToolResult, ToolTable};
 use crate::ids::random_hex;
 use crate::process::is_descendant;
 
-/// Connections that are served at once; more wait.
-const MAX_CONNECTIONS: usize = 64;
+/// Connections that are open at once; more wait. Threads and children keep theirs for as long as they
+/// live, so there must be many more than calls.
+const MAX_CONNECTIONS: usize = 1_024;
+/// Calls that are made at once; more wait.
+const MAX_CALLS: usize = 64;
+/// How long to wait for a descriptor when none is left and no connection ends.
+const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
 /// How long a connection may take to say who it is.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -47,6 +54,8 @@ struct Shared {
     token: String,
     kernel: AtomicU32,
     authority: Mutex<Option<Arc<Authority>>>,
+    calls: Semaphore,
+    budget: Arc<RequestBudget>,
 }
 
 /// The socket of one session. Dropping it closes all connections and removes the socket.
@@ -72,6 +81,8 @@ impl ToolServer {
             token: random_hex(32),
             kernel: AtomicU32::new(0),
             authority: Mutex::default(),
+            calls: Semaphore::new(MAX_CALLS),
+            budget: RequestBudget::new(),
         });
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { shared, path, task })
@@ -135,61 +146,81 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
                 });
             }
             Err(error) => {
-                // Usually no descriptors are left; they come back when a connection ends.
+                // Usually no descriptors are left. Nothing tells when there is one again, except
+                // the end of a connection of our own.
                 tracing::warn!(%error, "a tool connection was not accepted");
                 drop(place);
-                if connections.join_next().await.is_none() {
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                if connections.is_empty() {
+                    tokio::time::sleep(DESCRIPTOR_PAUSE).await;
+                } else {
+                    drop(timeout(DESCRIPTOR_PAUSE, connections.join_next()).await);
                 }
             }
         }
     }
 }
 
-async fn serve(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
-    match timeout(HELLO_DEADLINE, frame::read(&mut stream)).await {
-        Ok(Ok(Frame::Whole(bytes))) => {
-            if let Err(reason) = admitted(&stream, &bytes, shared) {
+async fn serve(stream: UnixStream, shared: &Shared) -> io::Result<()> {
+    let mut connection = Connection::new(stream, &shared.budget);
+    match timeout(HELLO_DEADLINE, connection.read()).await {
+        Ok(Ok(Some((Frame::Whole(bytes), _)))) => {
+            if let Err(reason) = admitted(connection.stream(), &bytes, shared) {
                 tracing::warn!(reason, "a tool connection was refused");
                 let failure = ToolFailure::refused(format!("connection refused: {reason}"));
-                let mut result = ToolResult::new();
-                failure.add_to(&mut result);
-                return frame::reply(&mut stream, None, &result).await;
+                return connection.write(&said(None, failure)).await;
             }
         }
         Ok(Ok(_)) | Err(_) => return Ok(()),
         Ok(Err(error)) => return Err(error),
     }
-    loop {
-        let (id, result) = match frame::read(&mut stream).await? {
-            Frame::End => return Ok(()),
-            Frame::TooLong(bytes) => (
-                None,
-                refusal(&format!("a request of {bytes} bytes; the limit is 64 MiB")),
-            ),
-            Frame::Whole(bytes) => match serde_json::from_slice::<Request>(&bytes) {
-                Err(error) => (
-                    None,
-                    refusal(&format!("the request makes no sense: {error}")),
-                ),
+    connection.trust();
+    while let Some((frame, charge)) = connection.read().await? {
+        let reply = match frame {
+            Frame::Whole(bytes) => match Request::read(&bytes) {
                 Ok(request) => {
+                    let call = Call::of(&request, shared);
                     drop(bytes);
-                    let id = request.id;
-                    match answer(request, shared, &stream).await {
-                        Some(result) => (Some(id), result),
-                        None => return Ok(()),
+                    match call {
+                        Ok(call) => call.make(shared, &mut connection).await,
+                        Err(refusal) => Reply::Says(refusal),
                     }
                 }
+                Err((id, sentence)) => Reply::Says(said(id, ToolFailure::usage(sentence))),
             },
+            Frame::TooLong(bytes) => {
+                let sentence = format!("a request of {bytes} bytes; the limit is 64 MiB");
+                Reply::Says(said(None, ToolFailure::usage(sentence)))
+            }
+            Frame::NoRoom => {
+                let sentence = "too many long requests are on their way; try again when some of \
+                                them are done";
+                Reply::Says(said(None, ToolFailure::new("limit", sentence)))
+            }
         };
-        frame::reply(&mut stream, id, &result).await?;
+        drop(charge);
+        match reply {
+            Reply::Says(frame) => connection.write(&frame).await?,
+            // A place is held for as long as its caller does not read, and at most to the end of
+            // the cell: callers that never read cannot take them all for good.
+            Reply::Made { frame, authority, place } => {
+                tokio::select! {
+                    biased;
+                    written = connection.write(&frame) => written?,
+                    () = authority.cancelled().cancelled() => return Ok(()),
+                }
+                drop(place);
+            }
+            Reply::Nobody => return Ok(()),
+        }
     }
+    Ok(())
 }
 
-fn refusal(sentence: &str) -> ToolResult {
+/// A reply that only says what is wrong.
+fn said(id: Option<u64>, failure: ToolFailure) -> Vec<u8> {
     let mut result = ToolResult::new();
-    ToolFailure::usage(sentence).add_to(&mut result);
-    result
+    failure.add_to(&mut result);
+    frame::encode(id, &result).unwrap_or_default()
 }
 
 /// Whether the other end may call tools of this session.
@@ -225,83 +256,128 @@ fn same(left: &[u8], right: &[u8]) -> bool {
             == 0
 }
 
-/// Makes a call; `None` if the caller is gone.
-async fn answer(request: Request, shared: &Shared, stream: &UnixStream) -> Option<ToolResult> {
-    let settings = &shared.settings;
-    let authority = shared.authority().clone();
-    let granted = authority
-        .as_ref()
-        .map(|authority| authority.terms().grant.clone());
-    let Some(tool) = settings.table.find(&request.tool) else {
-        let callable = granted.unwrap_or_default().in_words(&settings.table);
-        let name: String = request.tool.chars().take(100).collect();
-        let failure =
-            ToolFailure::refused(format!("'{name}' cannot be called from a cell; {callable}"));
-        let mut result = ToolResult::new();
-        failure.add_to(&mut result);
-        return Some(result);
-    };
-    let spec = tool.spec();
-    let of_this_cell = |authority: &Arc<Authority>| authority.terms().cell == request.cell;
-    let Some(authority) = authority.filter(of_this_cell) else {
-        return Some(no_active_cell(request.cell).into_result(spec));
-    };
-    let arguments = Arguments::new(spec.name, request.args);
-    // A keyword that is refused costs nothing, as any refusal.
-    if let Err(failure) = arguments.check_names(spec)
-        && failure.class == "refused"
-    {
-        return Some(failure.into_result(spec));
-    }
-    let call = match authority.dispatch(spec.name, &settings.table) {
-        Ok(call) => call,
-        Err(failure) => return Some(failure.into_result(spec)),
-    };
-    let terms = authority.terms();
-    let context = ToolContext {
-        cwd: request.cwd,
-        agent_home: settings.agent_home.clone(),
-        user_home: settings.user_home.clone(),
-        deadline: terms.deadline,
-        cancelled: authority.cancelled().clone(),
-        jobs: Arc::clone(&terms.jobs),
-        environment: Arc::clone(&terms.environment),
-        terminal_timeout: settings.terminal_timeout,
-    };
-    // Whatever a tool started ends when its future is dropped.
-    let result = tokio::select! {
-        biased;
-        result = tool.call(arguments, &context) => result,
-        () = authority.cancelled().cancelled() => {
-            ToolFailure::new("interrupted", "the cell has ended").into_result(spec)
-        }
-        () = caller_gone(stream) => return None,
-    };
-    call.finished(!result.contains_key("error"));
-    Some(result)
+/// What a request is answered with.
+enum Reply<'a> {
+    /// A frame that says no.
+    Says(Vec<u8>),
+    /// A frame with the result of a call.
+    Made {
+        frame: Vec<u8>,
+        authority: Arc<Authority>,
+        place: SemaphorePermit<'a>,
+    },
+    /// The caller is gone.
+    Nobody,
 }
 
-/// Waits until the other end has closed the connection.
-async fn caller_gone(stream: &UnixStream) {
-    let mut byte = [0; 1];
-    loop {
-        if stream.readable().await.is_err() {
-            return;
+/// A call that its cell may make, as far as can be seen before it is counted.
+struct Call {
+    id: u64,
+    tool: Arc<dyn Tool>,
+    authority: Arc<Authority>,
+    arguments: Result<Arguments, ToolFailure>,
+    cwd: Option<PathBuf>,
+}
+
+impl Call {
+    /// Finds out what is asked for, and whose cell asks; otherwise the reply that refuses it.
+    fn of(request: &Request<'_>, shared: &Shared) -> Result<Self, Vec<u8>> {
+        let id = Some(request.id);
+        let table = &shared.settings.table;
+        let authority = shared.authority().clone();
+        let Some(tool) = table.find(&request.tool) else {
+            let grant = authority.map(|authority| authority.terms().grant.clone());
+            let callable = grant.unwrap_or_default().in_words(table);
+            let name: String = request.tool.chars().take(100).collect();
+            let sentence = format!("'{name}' cannot be called from a cell; {callable}");
+            return Err(said(id, ToolFailure::refused(sentence)));
+        };
+        let spec = tool.spec();
+        let refused = |failure: ToolFailure| {
+            Err(frame::encode(id, &failure.into_result(spec)).unwrap_or_default())
+        };
+        let of_this_cell = |authority: &Arc<Authority>| authority.terms().cell == request.cell;
+        let Some(authority) = authority.filter(of_this_cell) else {
+            return refused(no_active_cell(request.cell));
+        };
+        let arguments = Arguments::read(spec.name, request.args.map(RawValue::get));
+        // A keyword that is refused costs nothing, as any refusal.
+        if let Ok(arguments) = &arguments
+            && let Err(failure) = arguments.check_names(spec)
+            && failure.class == "refused"
+        {
+            return refused(failure);
         }
-        match rustix::net::recv(stream, &mut byte, rustix::net::RecvFlags::PEEK) {
-            Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET) => return,
-            // The next request is there already: it is read in its turn, and from now on nobody
-            // looks for the end.
-            Ok(_) => std::future::pending().await,
-            Err(_) => {
-                // Not ready after all: the readiness is forgotten by trying to read.
-                if let Err(error) = stream.try_io(tokio::io::Interest::READABLE, || {
-                    Err::<(), _>(io::ErrorKind::WouldBlock.into())
-                }) && error.kind() != io::ErrorKind::WouldBlock
-                {
-                    return;
+        Ok(Self {
+            id: request.id,
+            tool: Arc::clone(tool),
+            authority,
+            arguments,
+            cwd: request.directory(),
+        })
+    }
+
+    /// Makes it when there is a place, unless its cell ends or its caller goes away before.
+    async fn make<'a>(self, shared: &'a Shared, connection: &mut Connection) -> Reply<'a> {
+        let Self {
+            id,
+            tool,
+            authority,
+            arguments,
+            cwd,
+        } = self;
+        let spec = tool.spec();
+        let reply = |result: ToolResult| frame::encode(Some(id), &result).unwrap_or_default();
+        let place = tokio::select! {
+            biased;
+            place = shared.calls.acquire() => place.ok(),
+            () = authority.cancelled().cancelled() => None,
+            () = connection.closed() => return Reply::Nobody,
+        };
+        let Some(place) = place else {
+            let failure = no_active_cell(authority.terms().cell);
+            return Reply::Says(reply(failure.into_result(spec)));
+        };
+        let call = match authority.dispatch(spec.name, &shared.settings.table) {
+            Ok(call) => call,
+            Err(failure) => return Reply::Says(reply(failure.into_result(spec))),
+        };
+        let terms = authority.terms();
+        let context = ToolContext {
+            cwd,
+            agent_home: shared.settings.agent_home.clone(),
+            user_home: shared.settings.user_home.clone(),
+            deadline: terms.deadline,
+            cancelled: authority.cancelled().clone(),
+            jobs: Arc::clone(&terms.jobs),
+            environment: Arc::clone(&terms.environment),
+            terminal_timeout: shared.settings.terminal_timeout,
+        };
+        // Whatever a tool started ends when its future is dropped.
+        let mut result = match arguments {
+            Err(failure) => failure.into_result(spec),
+            Ok(arguments) => tokio::select! {
+                biased;
+                result = tool.call(arguments, &context) => result,
+                () = authority.cancelled().cancelled() => {
+                    ToolFailure::new("interrupted", "the cell has ended").into_result(spec)
                 }
-            }
+                () = connection.closed() => return Reply::Nobody,
+            },
+        };
+        let frame = frame::encode(Some(id), &result).unwrap_or_else(|| {
+            result = frame::too_long(&result);
+            reply(result.clone())
+        });
+        call.finished(!result.contains_key("error"));
+        Reply::Made {
+            frame,
+            authority,
+            place,
         }
     }
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

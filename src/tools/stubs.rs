@@ -20,10 +20,7 @@ fn stub(spec: &ToolSpec) -> String {
     let signature: Vec<String> = spec
         .parameters
         .iter()
-        .map(|parameter| match default(parameter.default) {
-            Some(value) => format!("{}={value}", parameter.name),
-            None => parameter.name.to_owned(),
-        })
+        .map(|parameter| format!("{}={}", parameter.name, default(parameter.default)))
         .collect();
     let arguments: Vec<String> = spec
         .parameters
@@ -52,13 +49,15 @@ fn stub(spec: &ToolSpec) -> String {
     )
 }
 
-fn default(default: ParameterDefault) -> Option<String> {
+/// The default of a parameter in Python. One that must be given has one too: what is missing is said
+/// by the tool, as a failure like any other.
+fn default(default: ParameterDefault) -> String {
     match default {
-        ParameterDefault::Required => None,
-        ParameterDefault::Null => Some("None".to_owned()),
-        ParameterDefault::Integer(value) => Some(value.to_string()),
-        ParameterDefault::Text(value) => Some(literal(value)),
-        ParameterDefault::Boolean(value) => Some(if value { "True" } else { "False" }.to_owned()),
+        ParameterDefault::Required => "_REQUIRED".to_owned(),
+        ParameterDefault::Null => "None".to_owned(),
+        ParameterDefault::Integer(value) => value.to_string(),
+        ParameterDefault::Text(value) => literal(value),
+        ParameterDefault::Boolean(value) => if value { "True" } else { "False" }.to_owned(),
     }
 }
 
@@ -75,9 +74,11 @@ mod tests {
     fn every_tool_has_a_function_with_its_defaults() {
         let source = hermes_tools(&ToolTable::standard());
         assert!(source.starts_with("\"\"\"Host tools"));
-        assert!(source.contains("def read_file(path, offset=1, limit=2000, **unknown):"));
-        assert!(source.contains("def write_file(path, content, **unknown):"));
-        assert!(source.contains("def terminal(command, timeout=None, workdir=None, **unknown):"));
+        assert!(source.contains("def read_file(path=_REQUIRED, offset=1, limit=2000, **unknown):"));
+        assert!(source.contains("def write_file(path=_REQUIRED, content=_REQUIRED, **unknown):"));
+        assert!(source.contains(
+            "def terminal(command=_REQUIRED, timeout=None, workdir=None, **unknown):"
+        ));
         assert!(
             source.contains(
                 r#"return _call("write_file", {"path": path, "content": content}, unknown, "#

@@ -12,7 +12,7 @@ use super::{Arguments, Tool, ToolContext, ToolResult};
 use crate::provisioner::{Job, JobRunner, JobSpec, ProvisionError};
 
 #[derive(Debug)]
-struct NoJobs;
+pub(crate) struct NoJobs;
 
 #[async_trait]
 impl JobRunner for NoJobs {
@@ -26,7 +26,7 @@ impl JobRunner for NoJobs {
 /// A caller in `folder`, with `folder/home` and `folder/agent` as its homes.
 pub(crate) fn context(folder: &Path) -> ToolContext {
     ToolContext {
-        cwd: folder.to_path_buf(),
+        cwd: Some(folder.to_path_buf()),
         agent_home: folder.join("agent"),
         user_home: Some(folder.join("home")),
         deadline: None,

@@ -3,17 +3,22 @@
 //! Tools run in the manager, on behalf of code in a cell. A tool never panics, never prints and
 //! never blocks the runtime: work that blocks goes through [`tokio::task::spawn_blocking`].
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::provisioner::JobRunner;
+
+/// The longest list or dict that is taken as an argument, in bytes of JSON.
+const LONGEST_TREE: usize = 1 << 20;
 
 /// The JSON object that a tool returns.
 ///
@@ -67,8 +72,9 @@ pub struct ToolSpec {
 /// What a call may use: where the caller is, how long it may take, and the manager's services.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
-    /// The caller's working directory (`os.getcwd()` of the process that called).
-    pub cwd: PathBuf,
+    /// The caller's working directory (`os.getcwd()` of the process that called), absolute; `None` if
+    /// it is gone.
+    pub cwd: Option<PathBuf>,
     /// The home of agent settings (`HERMES_HOME`); files that hold credentials there are denied.
     pub agent_home: PathBuf,
     /// The user's home, for `~`.
@@ -87,16 +93,29 @@ pub struct ToolContext {
 
 impl ToolContext {
     /// A path of the caller as an absolute one: `~` expanded, relative to the caller's directory.
-    pub fn resolve(&self, path: &str) -> PathBuf {
+    ///
+    /// # Errors
+    ///
+    /// If the path is relative and the caller's directory is gone.
+    pub fn resolve(&self, path: &str) -> Result<PathBuf, ToolFailure> {
         if let (Some(home), Some(rest)) = (&self.user_home, path.strip_prefix('~')) {
             if rest.is_empty() {
-                return home.clone();
+                return Ok(home.clone());
             }
             if let Some(rest) = rest.strip_prefix('/') {
-                return home.join(rest);
+                return Ok(home.join(rest));
             }
         }
-        self.cwd.join(Path::new(path))
+        let path = Path::new(path);
+        match &self.cwd {
+            Some(cwd) => Ok(cwd.join(path)),
+            None if path.is_absolute() => Ok(path.to_owned()),
+            None => Err(ToolFailure::failed(format!(
+                "'{}' is relative to the working directory, which is gone; change to another one \
+                 with os.chdir() or give an absolute path",
+                path.display()
+            ))),
+        }
     }
 }
 
@@ -185,6 +204,37 @@ impl Arguments {
         Self { tool, values }
     }
 
+    /// Reads the JSON object that came with the call.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if it is no object, or names the argument that cannot be read.
+    pub(super) fn read(tool: &'static str, json: Option<&str>) -> Result<Self, ToolFailure> {
+        let usage = |sentence: String| Err(ToolFailure::usage(format!("{tool}: {sentence}")));
+        let raw: BTreeMap<String, &RawValue> = match json.map(serde_json::from_str) {
+            None => BTreeMap::new(),
+            Some(Ok(raw)) => raw,
+            Some(Err(_)) => return usage("'args' must be an object of arguments".to_owned()),
+        };
+        let mut values = Map::new();
+        for (name, raw) in raw {
+            let raw = raw.get();
+            // As a tree of values a list takes many times the memory of its text.
+            if raw.len() > LONGEST_TREE && !raw.starts_with('"') {
+                let bytes = raw.len();
+                return usage(format!(
+                    "'{name}' is a list or dict of {bytes} bytes, the most is {LONGEST_TREE}; give \
+                     it in parts"
+                ));
+            }
+            match serde_json::from_str(raw) {
+                Ok(value) => values.insert(name, value),
+                Err(error) => return usage(format!("'{name}' cannot be read: {error}")),
+            };
+        }
+        Ok(Self { tool, values })
+    }
+
     /// Refuses names that the tool does not have.
     ///
     /// # Errors
@@ -271,7 +321,11 @@ impl Arguments {
                 (None, Some(float)) if float.fract() == 0.0 && float.abs() < 9e15 => {
                     Ok(Some(float as i64))
                 }
-                _ => Err(self.wrong_type(name, "a whole number", value)),
+                (None, Some(_)) => Err(ToolFailure::usage(format!(
+                    "{}: '{name}' must be a whole number that fits into 64 bits, got {value}",
+                    self.tool
+                ))),
+                (None, None) => Err(self.wrong_type(name, "a whole number", value)),
             },
         }
     }

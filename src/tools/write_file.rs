@@ -118,7 +118,7 @@ impl Request {
         context: &ToolContext,
         stop: &CancellationToken,
     ) -> Result<Written, ToolFailure> {
-        let asked = context.resolve(&self.path);
+        let asked = context.resolve(&self.path)?;
         let path = PathGuard::new(context).for_writing(&self.path, &asked)?;
         let name = files::named(&self.path, &path);
         let failed = |error: &io::Error| files::system_failure(SPEC.name, "write", &name, error);

@@ -137,7 +137,7 @@ impl Room {
         let (sender, started) = mpsc::unbounded_channel();
         let folder = tempfile::tempdir().unwrap();
         let context = ToolContext {
-            cwd: folder.path().to_owned(),
+            cwd: Some(folder.path().to_owned()),
             agent_home: folder.path().join("agent"),
             user_home: Some(folder.path().join("home")),
             deadline: None,
@@ -177,7 +177,7 @@ impl Room {
         let keys: Vec<&String> = result.keys().collect();
         assert_eq!(
             keys,
-            ["error", "error_class", "exit_code", "output", "truncated"]
+            ["output", "exit_code", "truncated", "error", "error_class"]
         );
         assert_eq!(result["error_class"], class, "{result:?}");
         result["error"].as_str().unwrap().to_owned()

@@ -160,15 +160,15 @@ fn rest_of_cell(began: Instant, deadline: Instant) -> Limit {
 
 async fn directory(workdir: Option<&str>, context: &ToolContext) -> Result<PathBuf, ToolFailure> {
     let Some(given) = workdir else {
-        if is_directory(&context.cwd).await {
-            return Ok(context.cwd.clone());
-        }
-        return Err(ToolFailure::failed(format!(
-            "terminal: the working directory {} is gone; change to another one or give 'workdir'",
-            context.cwd.display()
-        )));
+        return match &context.cwd {
+            Some(cwd) if is_directory(cwd).await => Ok(cwd.clone()),
+            cwd => Err(ToolFailure::failed(format!(
+                "terminal: the working directory{} is gone; change to another one or give 'workdir'",
+                cwd.as_ref().map_or_else(String::new, |cwd| format!(" {}", cwd.display()))
+            ))),
+        };
     };
-    let path = context.resolve(given);
+    let path = context.resolve(given)?;
     if !given.is_empty() && is_directory(&path).await {
         return Ok(path);
     }

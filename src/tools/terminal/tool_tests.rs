@@ -326,7 +326,7 @@ async fn the_workdir_must_be_a_directory() {
         job.exit(JobExit::Code(0));
         call.await.unwrap();
     }
-    room.context.cwd = PathBuf::from("/no/such");
+    room.context.cwd = Some(PathBuf::from("/no/such"));
     let error = room.fails(&json!({"command": "x"}), "exception").await;
     assert!(error.contains("/no/such"), "{error}");
 }
