@@ -152,9 +152,11 @@ class Forkserver:
             self._send({"op": "pong"})
 
     def _fork(self, message: dict[str, Any], fds: list[int]) -> None:
-        if "env_fd" in message:
+        if message.get("elsewhere"):
             with os.fdopen(os.dup(fds.pop()), "rb") as file:
-                message["env"] = loads(file.read())
+                message = loads(file.read())
+        if isinstance(message["cwd"], list):
+            message["cwd"] = bytes(message["cwd"])
         is_job = message["op"] == "job"
         preloaded = {name.partition(".")[0] for name in set(sys.modules) - self._bare}
         preloaded -= {"_warmcell", "hermes_tools", "__main__"}

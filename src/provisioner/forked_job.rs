@@ -52,8 +52,7 @@ impl JobRunner for ForkedJobs {
             cwd: spec.cwd,
             umask: self.umask,
             rlimits: BTreeMap::new(),
-            env: Some(spec.environment.into_iter().collect()),
-            env_fd: None,
+            env: spec.environment.into_iter().collect(),
         };
         let supervisor = kernel.server().fork(order, vec![write, status_end]).await?;
         Ok(Box::new(ForkedJob {

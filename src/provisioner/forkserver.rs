@@ -17,12 +17,13 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::forked::Forked;
-use super::messages::{ForkOrder, Order, PROTOCOL, Report};
+use super::messages::{ForkOrder, LongOrder, Order, PROTOCOL, Report};
 use super::{KernelExit, ProvisionError};
 use crate::environment::Interpreter;
 use crate::ids::random_hex;
 use crate::process::{
-    ControlSocket, MAX_CONTROL_MESSAGE_BYTES, Marker, Pidfd, PipeReader, Program, ReadOutcome,
+    ControlSocket, MAX_CONTROL_MESSAGE_BYTES, Marker, Pidfd, PipeReader, ProcessError, Program,
+    ReadOutcome,
     Spawned, Stdio, end_orphans, memory_file, output_pipe, spawn,
 };
 use crate::python_source::{BOOT, TOO_OLD};
@@ -116,8 +117,8 @@ impl From<ProvisionError> for StartFailure {
     }
 }
 
-impl From<crate::process::ProcessError> for StartFailure {
-    fn from(error: crate::process::ProcessError) -> Self {
+impl From<ProcessError> for StartFailure {
+    fn from(error: ProcessError) -> Self {
         Self::Fault(error.into())
     }
 }
@@ -130,7 +131,7 @@ impl Forkserver {
         let also =
             print_end
                 .try_clone()
-                .map_err(|source| crate::process::ProcessError::Descriptor {
+                .map_err(|source| ProcessError::Descriptor {
                     what: "a pipe",
                     source,
                 })?;
@@ -221,12 +222,19 @@ impl Forkserver {
         mut descriptors: Vec<OwnedFd>,
     ) -> ForkAnswer {
         order.id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let mut message = serde_json::to_vec(&order).unwrap_or_default();
+        // An empty message would be taken for the end of the manager.
+        let unwritten = |error: serde_json::Error| ProcessError::Control {
+            source: error.into(),
+        };
+        let mut message = serde_json::to_vec(&order).map_err(unwritten)?;
         if message.len() > MAX_CONTROL_MESSAGE_BYTES {
-            let environment = serde_json::to_vec(&order.env.take()).unwrap_or_default();
-            descriptors.push(memory_file(&environment)?);
-            order.env_fd = Some(true);
-            message = serde_json::to_vec(&order).unwrap_or_default();
+            descriptors.push(memory_file(&message)?);
+            let short = LongOrder {
+                op: order.op,
+                id: order.id,
+                elsewhere: true,
+            };
+            message = serde_json::to_vec(&short).map_err(unwritten)?;
         }
         let (answer, answered) = oneshot::channel();
         {
@@ -309,7 +317,9 @@ impl Forkserver {
     }
 
     fn order(&self, order: &Order) {
-        let message = serde_json::to_vec(order).unwrap_or_default();
+        let Ok(message) = serde_json::to_vec(order) else {
+            return;
+        };
         if self
             .orders
             .try_send(Outgoing {

@@ -162,8 +162,7 @@ impl LocalProvisioner {
             cwd: request.cwd.clone(),
             umask: request.umask,
             rlimits: BTreeMap::from([("NOFILE", self.options.nofile)]),
-            env: Some(request.environment.iter().cloned().collect()),
-            env_fd: None,
+            env: request.environment.iter().cloned().collect(),
         }
     }
 }

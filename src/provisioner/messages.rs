@@ -1,9 +1,10 @@
 //! The words of the conversation with a forkserver: one JSON object a message.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The version of this conversation.
 pub(super) const PROTOCOL: u32 = 1;
@@ -60,14 +61,26 @@ pub(super) struct ForkOrder {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kernel: Option<u32>,
     pub(super) argv: Vec<String>,
+    #[serde(serialize_with = "path_as_it_is")]
     pub(super) cwd: PathBuf,
     pub(super) umask: u32,
     /// Resource limits to set, `[soft, hard]`, -1 for none.
     pub(super) rlimits: BTreeMap<&'static str, [i64; 2]>,
-    /// The environment, unless it is too long for a message.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) env: Option<BTreeMap<String, String>>,
-    /// Instead of `env`: it is in the last descriptor.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) env_fd: Option<bool>,
+    pub(super) env: BTreeMap<String, String>,
+}
+
+/// In place of an order that is too long for a message: it is in the last descriptor.
+#[derive(Debug, Serialize)]
+pub(super) struct LongOrder {
+    pub(super) op: &'static str,
+    pub(super) id: u64,
+    pub(super) elsewhere: bool,
+}
+
+/// A path as text, or as a list of bytes where it is not UTF-8.
+fn path_as_it_is<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    match path.to_str() {
+        Some(text) => serializer.serialize_str(text),
+        None => path.as_os_str().as_bytes().serialize(serializer),
+    }
 }

@@ -15,7 +15,7 @@ os.mkdir("begun")
 def command(name):
     # Each waits until all have begun: they end only if all run at the same time.
     return (
-        f": > begun/{name}; began=$(date +%s%N); "
+        f"began=$(date +%s%N); : > begun/{name}; "
         f"while set -- begun/*; [ $# -lt {TOTAL} ]; do sleep 0.05; done; "
         f"echo {name} $began $(date +%s%N)"
     )
@@ -27,7 +27,7 @@ executor = ThreadPoolExecutor(2)
 list(executor.map(str, range(4)))
 thread_pool = multiprocessing.pool.ThreadPool(1)
 process_pool = multiprocessing.Pool(1)
-process_pool.map(str, range(2))
+process_pool.map(str, range(2)); made = True
 "#;
 
 const AT_ONCE: &str = r#"
