@@ -199,7 +199,7 @@ class Forkserver:
                 self._send({"op": "clear", "pid": pid, "survivors": 0})
 
     def _look_at(self, pid: int, child: Child) -> None:
-        if child.reported and not child.acknowledged:
+        if child.reported and not child.acknowledged and not self._manager_gone:
             return
         try:
             ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)

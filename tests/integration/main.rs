@@ -13,6 +13,8 @@ mod architecture;
 mod cells;
 mod command_line;
 mod documentation;
+mod exits;
+mod names;
 mod output;
 mod support;
 mod tools_arguments;
