@@ -63,12 +63,12 @@ def _threads(variable: Any, _carried: Any, module: Any) -> None:
     thread._bootstrap_inner = _like(bootstrap_with_cell, bootstrap)
 
 
-def _futures(variable: Any, carried: Any, module: Any) -> None:
+def _futures(variable: Any, _carried: Any, module: Any) -> None:
     future = module.Future
     add = future.add_done_callback
 
     def add_with_cell(self: Any, fn: Any) -> None:
-        add(self, carried(variable.get(), fn))
+        add(self, _callback(variable, fn))
 
     future.add_done_callback = _like(add_with_cell, add)
 
@@ -101,14 +101,12 @@ def _process_executor(variable: Any, carried: Any, module: Any) -> None:
 
     item.__init__ = _like(init_with_cell, init)
     _check_submitted(module.ProcessPoolExecutor)
-    _hide_carried(module._ExceptionWithTraceback, carried)
 
 
 def _pools(variable: Any, carried: Any, module: Any) -> None:
     _check_tasks(module.Pool)
     for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
         _wrap_pool(module.Pool, name, carried, variable)
-    _hide_carried(module.ExceptionWithTraceback, carried)
     result = module.ApplyResult
     init = result.__init__
 
@@ -117,24 +115,23 @@ def _pools(variable: Any, carried: Any, module: Any) -> None:
         for name in ("_callback", "_error_callback"):
             callback = getattr(self, name, None)
             if callback is not None:
-                setattr(self, name, carried(variable.get(), callback))
+                setattr(self, name, _callback(variable, callback))
 
     result.__init__ = _like(init_with_cell, init)
 
 
-def _hide_carried(wrapper: Any, carried: Any) -> None:
-    """Leaves our own frame out of the traceback that a child process sends as text."""
-    init, own = wrapper.__init__, carried.__call__.__code__
+def _callback(variable: Any, function: Any) -> Any:
+    """A callback that runs for the cell that adds it, in a thread that may belong to another."""
+    cell = variable.get()
 
-    def init_without(self: Any, exc: Any, tb: Any) -> None:
-        at = tb
-        while at is not None and at.tb_next is not None:
-            if at.tb_next.tb_frame.f_code is own:
-                at.tb_next = at.tb_next.tb_next
-            at = at.tb_next
-        init(self, exc, tb)
+    def call(*args: Any) -> Any:
+        token = variable.set(cell)
+        try:
+            return function(*args)
+        finally:
+            variable.reset(token)
 
-    wrapper.__init__ = init_without
+    return call
 
 
 def _check_submitted(executor: Any) -> None:

@@ -31,7 +31,7 @@ _SPAWN_ENVIRONMENT = 2
 
 
 def install(in_child: Callable[[], None], cell: Callable[[], int]) -> None:
-    """Wraps what starts processes; in_child runs in each that is forked, cell tells whose code runs."""
+    """Wraps what starts processes; in_child runs in what is forked, cell tells whose code runs."""
 
     def begin_child() -> None:
         in_child()

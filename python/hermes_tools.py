@@ -138,6 +138,8 @@ def _unsendable(tool: str, arguments: dict, error: Exception) -> str:
     """Which argument is no JSON, and why."""
     for name, value in arguments.items():
         try:
+            if isinstance(value, str):
+                value.encode()
             _dumps(value)
         except UnicodeEncodeError as fault:
             code = ord(fault.object[fault.start])
@@ -308,7 +310,9 @@ class _Decoder:
     parse_float = float
     parse_int = int
     parse_constant = float
-    memo: dict = {}
+
+    def __init__(self) -> None:
+        self.memo: dict = {}
 
 
 def _plain(value: object) -> object:
@@ -402,7 +406,7 @@ def __getattr__(name: str) -> object:
 
 
 def _asked_by_import(frame) -> bool:  # noqa: ANN001
-    """Whether it is ``from hermes_tools import name``, which would hide an AttributeError's text."""
+    """Whether it is ``from hermes_tools import name``: that hides the text of an AttributeError."""
     try:
         from opcode import opmap
     except ImportError:

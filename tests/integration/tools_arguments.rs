@@ -138,7 +138,7 @@ async fn helpers() {
     let manager = Manager::start().await;
     for (version, python) in pythons() {
         let session = manager.session_on(&format!("s-{version}"), python);
-        let code = r#"
+        let code = r##"
 import json, pathlib, time
 from hermes_tools import json_parse, retry, shell_quote
 def error(call, *args, **more):
@@ -172,7 +172,7 @@ calls.clear(); waits.clear()
 tried += [error(retry, flaky), waits[:], error(retry, flaky, max_attempts=0)]
 time.sleep = time_sleep
 print(json.dumps([parsed, failed, quoted == words, all(same), other, tried]))
-"#;
+"##;
         let value = json_of(&session, code).await;
         let expected = json!([
             {"a": 1}, {"a": 1}, {"a": 1}, [1], "a\tb\nc\u{0}", {"a": 1}, 2, "\u{1f600}", 1000.0, true

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use warmcell::execution::{Outcome, Status};
 use warmcell::session::{Cell, Session};
 
-use crate::support::{Manager, eventually, run, run_cell};
-use crate::tools_kit::json_of;
+use crate::support::{Manager, run, run_cell};
+use crate::tools_kit::{eventually, json_of};
 
 /// A command with a tree of its own that tells its numbers, and its last words if it lives on.
 const TREE: &str = "terminal('(sleep 300 & echo $! > child; setsid sleep 301 & echo $! > daemon; \

@@ -4,7 +4,7 @@ use serde_json::json;
 use warmcell::session::Cell;
 
 use crate::support::{Manager, pythons, run};
-use crate::tools_kit::{assert_fails, json_of, json_of_cell};
+use crate::tools_kit::{assert_fails, json_of, json_of_cell, eventually};
 
 const SETUP: &str = r#"
 import json, multiprocessing, os, subprocess, sys, threading, _thread, time
@@ -166,7 +166,7 @@ threading.Thread(target=work).start()
     )
     .await;
     let file = manager.place.work().join("seen");
-    let text = crate::support::eventually(|| {
+    let text = eventually(|| {
         std::fs::read_to_string(&file).ok().filter(|text| text.ends_with('}'))
     })
     .await;

@@ -64,21 +64,24 @@ async fn an_interrupted_call_leaves_the_next_one_right() {
         let session = manager.session_on(&format!("s-{version}"), python);
         let code = r#"
 import json, os, random, signal
+armed = False
 def interrupt(*_):
-    raise KeyboardInterrupt
+    if armed:
+        raise KeyboardInterrupt
 signal.signal(signal.SIGALRM, interrupt)
 chance = random.Random(3)
 wrong, interrupted = [], 0
 for n in range(150):
     try:
+        armed = True
         signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00002, 0.0006))
-        try:
-            read_file("/proc/version")
-            read_file("/proc/sys/kernel/ostype", offset=2)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        read_file("/proc/version")
+        read_file("/proc/sys/kernel/ostype", offset=2)
+        armed = False
     except KeyboardInterrupt:
+        armed = False
         interrupted += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
     answer = read_file("/proc/sys/kernel/ostype")
     if answer.get("content") != "Linux\n":
         wrong.append(answer)

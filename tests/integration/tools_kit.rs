@@ -1,10 +1,12 @@
 //! What the tests of tool calls share.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 use warmcell::execution::{Outcome, Status};
 use warmcell::session::{Cell, Session};
 
-use crate::support::run_cell;
+use crate::support::{SAFETY, run_cell};
 
 /// Runs a cell that must succeed, and reads what it printed as one JSON value.
 pub async fn json_of(session: &Session, code: &str) -> Value {
@@ -26,4 +28,16 @@ pub fn assert_fails(result: &Value, class: &str, words: &str) {
     assert_eq!(result["error_class"], class, "{result}");
     let error = result["error"].as_str().unwrap();
     assert!(error.contains(words), "no {words:?} in {error:?}");
+}
+
+/// Asks until there is an answer; fails when the safety deadline is over.
+pub async fn eventually<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + SAFETY;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "it did not come to pass");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }

@@ -52,9 +52,10 @@ async fn a_long_or_missing_place_is_passed_over() {
     let both = [("XDG_RUNTIME_DIR", long.to_str()), ("TMPDIR", long.to_str())];
     assert!(socket_with(&place, &both).await.starts_with(format!("/tmp/{own}")));
     // A place that cannot hold sockets, or that is none.
-    for bad in ["/proc/self", "/sys", "/no/such/\u{e9}", "relative", ""] {
-        let bad = [("XDG_RUNTIME_DIR", Some(bad)), ("TMPDIR", Some(bad))];
-        assert!(socket_with(&place, &bad).await.starts_with(format!("/tmp/{own}")));
+    for bad in ["/proc/self", "/sys", "relative", ""] {
+        let both = [("XDG_RUNTIME_DIR", Some(bad)), ("TMPDIR", Some(bad))];
+        let socket = socket_with(&place, &both).await;
+        assert!(socket.starts_with(format!("/tmp/{own}")), "{bad:?}: {socket:?}");
     }
     assert!(fs::read_dir(&long).unwrap().next().is_none());
     assert!(socket_with(&place, &[("TMPDIR", long.to_str())]).await.starts_with(runtime));

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use warmcell::session::Session;
 
-use crate::support::{Manager, eventually, run};
-use crate::tools_kit::json_of;
+use crate::support::{Manager, run};
+use crate::tools_kit::{eventually, json_of};
 
 /// Runs a command that writes the number of what it leaves behind into `pid`.
 async fn leave(session: &Session, command: &str) -> u32 {
