@@ -9,6 +9,7 @@
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::disallowed_methods,
+    clippy::indexing_slicing,
     unreachable_pub,
     reason = "a bench that cannot go on fails; it starts programs as a user would"
 )]

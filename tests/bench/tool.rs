@@ -73,9 +73,14 @@ struct Nap;
 
 static NAP: ToolSpec = ToolSpec {
     name: "nap",
-    about: "Takes 100 ms.",
-    parameters: &[],
-    returns: &[],
+    about: "Takes its time.",
+    parameters: &[Parameter {
+        name: "ms",
+        json_type: "integer",
+        default: ParameterDefault::Integer(100),
+        about: "How many milliseconds.",
+    }],
+    returns: &["ms"],
     refused: &[],
 };
 
@@ -85,9 +90,10 @@ impl Tool for Nap {
         &NAP
     }
 
-    async fn call(&self, _arguments: Arguments, _context: &ToolContext) -> ToolResult {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        ToolResult::new()
+    async fn call(&self, arguments: Arguments, _context: &ToolContext) -> ToolResult {
+        let ms = arguments.optional_integer("ms").ok().flatten().unwrap_or(0);
+        tokio::time::sleep(Duration::from_millis(ms.unsigned_abs())).await;
+        ToolResult::from_iter([("ms".to_owned(), json!(ms))])
     }
 }
 

@@ -11,6 +11,8 @@ calls = int(sys.argv[1])
 
 def receive():
     data = sock.recv(65536)
+    if not data:
+        sys.exit()
     size = int.from_bytes(data[:4], "little") + 4
     while len(data) < size:
         data += sock.recv(65536)
