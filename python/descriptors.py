@@ -47,9 +47,8 @@ class Guard:
         """A child can have made the pipes non-blocking for everyone."""
         for fd in (1, 2):
             try:
-                flags = fcntl.fcntl(fd, fcntl.F_GETFL)
-                if flags & os.O_NONBLOCK:
-                    fcntl.fcntl(fd, fcntl.F_SETFL, flags & ~os.O_NONBLOCK)
+                if not os.get_blocking(fd):
+                    os.set_blocking(fd, True)
             except OSError:
                 pass
 
