@@ -37,7 +37,7 @@ class Guard:
     """Duplicates of stdin, stdout and stderr, and the check whether 0 to 2 are still the same."""
 
     def __init__(self) -> None:
-        self._kept = [(fd, high(fd), _identity(fd)) for fd in (0, 1, 2)]
+        self._kept = [(fd, high(fd), os.fstat(fd)) for fd in (0, 1, 2)]
 
     def stderr_fd(self) -> int:
         """A stderr that no cell closes, for the report of a crash."""
@@ -47,9 +47,8 @@ class Guard:
         """A child can have made the pipes non-blocking for everyone."""
         for fd in (1, 2):
             try:
-                flags = fcntl.fcntl(fd, fcntl.F_GETFL)
-                if flags & os.O_NONBLOCK:
-                    fcntl.fcntl(fd, fcntl.F_SETFL, flags & ~os.O_NONBLOCK)
+                if not os.get_blocking(fd):
+                    os.set_blocking(fd, True)
             except OSError:
                 pass
 
@@ -57,8 +56,12 @@ class Guard:
         """Puts 0 to 2 right; a sentence for each that was not."""
         warnings = []
         for fd, kept, identity in self._kept:
-            if _identity(fd) == identity:
-                continue
+            try:
+                found = os.fstat(fd)
+                if found.st_ino == identity.st_ino and found.st_dev == identity.st_dev:
+                    continue
+            except OSError:
+                pass
             name = ("stdin", "stdout", "stderr")[fd]
             try:
                 os.dup2(kept, fd)
@@ -81,14 +84,6 @@ class Guard:
                     # exit() and quit() close stdin as a matter of course.
                     warnings.append(f"the cell closed sys.{name}; it was opened anew")
         return warnings
-
-
-def _identity(fd: int) -> tuple[int, int] | None:
-    try:
-        stat = os.fstat(fd)
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino
 
 
 def close_all_but(kept: set[int]) -> None:

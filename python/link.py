@@ -10,7 +10,7 @@ after L, then the parts channel, header, parent header, metadata, content and an
 from __future__ import annotations
 
 from _json import encode_basestring, make_encoder, make_scanner
-from struct import Struct, unpack_from
+from struct import Struct
 
 from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import os
@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 
 MAX_FRAME_BYTES = 68 << 20
 _U32 = Struct("<I")
-_U64 = Struct("<Q")
 # Length, count and the six offsets of a message without buffers.
 _LAYOUT = Struct("<I7Q")
+_TABLE_BYTES = 56
+# Below what makes the allocator ask the system for memory and give it back, read by read.
+_READ_BYTES = 65_536
+_LONG_READ_BYTES = 1 << 20
 
 
 class _Scanner:
@@ -119,21 +122,26 @@ class Link:
     def receive(self) -> tuple[str, bytes, bytes]:
         """Waits for one message: channel, header and content, the last two as they came."""
         buffer = self._buffer
+        missing = 4
         while True:
             if len(buffer) >= 4:
                 size = _U32.unpack_from(buffer)[0]
                 if size > MAX_FRAME_BYTES:
                     raise LinkLost(f"a frame of {size} bytes")
-                if len(buffer) >= 4 + size:
-                    body = bytes(buffer[4 : 4 + size])
+                missing = 4 + size - len(buffer)
+                if missing <= 0:
+                    frame = bytes(buffer[: 4 + size])
                     del buffer[: 4 + size]
-                    return _parts(body)
+                    return _parts(frame)
             try:
-                data = os.read(self.fd, 262_144)
+                data = os.read(self.fd, _READ_BYTES if missing <= _READ_BYTES else _LONG_READ_BYTES)
             except OSError as error:
                 raise LinkLost(str(error)) from None
             if not data:
                 raise LinkLost("end of file")
+            if not buffer and len(data) >= 4 and _U32.unpack_from(data)[0] == len(data) - 4:
+                # Nearly always: one read, one frame.
+                return _parts(data)
             buffer += data
 
     def send(
@@ -151,21 +159,29 @@ class Link:
             self._serial,
             msg_type.encode(),
         )
-        parts = (channel.encode(), header, parent, b"{}", dumps(content), *buffers)
-        offset = 8 * (len(parts) + 2)
-        offsets = [offset]
-        for part in parts:
-            offset += len(part)
-            offsets.append(offset)
-        layout = _LAYOUT if not buffers else Struct(f"<I{len(offsets) + 1}Q")
-        self._write(b"".join((layout.pack(offset, len(offsets), *offsets), *parts)))
+        name, body = channel.encode(), dumps(content)
+        offset = _TABLE_BYTES + 8 * len(buffers)
+        head = offset + len(name)
+        ancestor = head + len(header)
+        metadata = ancestor + len(parent)
+        start = metadata + 2
+        end = start + len(body)
+        if not buffers:
+            table = _LAYOUT.pack(end, 6, offset, head, ancestor, metadata, start, end)
+        else:
+            offsets = [offset, head, ancestor, metadata, start, end]
+            for part in buffers:
+                end += len(part)
+                offsets.append(end)
+            table = Struct(f"<I{len(offsets) + 1}Q").pack(end, len(offsets), *offsets)
+        self._write(b"".join((table, name, header, parent, b"{}", body, *buffers)))
 
     def _write(self, data: bytes) -> None:
         self.writing = True
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(self.fd, view) :]
+            sent = os.write(self.fd, data)
+            while sent < len(data):
+                sent += os.write(self.fd, memoryview(data)[sent:])
         except OSError as error:
             raise LinkLost(str(error)) from None
         finally:
@@ -180,9 +196,11 @@ class Link:
             pass
 
 
-def _parts(body: bytes) -> tuple[str, bytes, bytes]:
-    """Cuts a body by its offsets; the manager is trusted, so the checks are few."""
-    (count,) = _U64.unpack_from(body)
-    offsets = unpack_from(f"<{count}Q", body, 8)
-    channel = body[offsets[0] : offsets[1]].decode()
-    return channel, body[offsets[1] : offsets[2]], body[offsets[4] : offsets[5]]
+def _parts(frame: bytes) -> tuple[str, bytes, bytes]:
+    """Cuts a frame by its offsets; the manager is trusted, so the checks are few."""
+    _size, _count, name, header, parent, _metadata, content, end = _LAYOUT.unpack_from(frame)
+    return (
+        frame[4 + name : 4 + header].decode(),
+        frame[4 + header : 4 + parent],
+        frame[4 + content : 4 + end],
+    )

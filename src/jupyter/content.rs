@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer};
-use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::error::ContentError;
@@ -37,16 +36,13 @@ impl<'a> ExecuteRequest<'a> {
 
     /// The content as JSON.
     pub fn to_bytes(&self) -> Bytes {
-        let content = json!({
-            "code": self.code,
-            "silent": false,
-            "store_history": true,
-            "user_expressions": {},
-            "allow_stdin": self.allow_stdin,
-            "stop_on_error": true,
-            "warmcell": { "cell": self.cell },
-        });
-        Bytes::from(content.to_string())
+        // Without a tree of values in between: the code can be megabytes, and this is once a cell.
+        let code = serde_json::to_string(self.code).unwrap_or_default();
+        Bytes::from(format!(
+            "{{\"code\":{code},\"silent\":false,\"store_history\":true,\"user_expressions\":{{}},\
+             \"allow_stdin\":{},\"stop_on_error\":true,\"warmcell\":{{\"cell\":{}}}}}",
+            self.allow_stdin, self.cell
+        ))
     }
 }
 

@@ -303,6 +303,11 @@ impl FrameReader {
         &mut self.buffer
     }
 
+    /// How many bytes of unfinished frames it holds.
+    pub fn held(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// Appends bytes of the stream.
     pub fn feed(&mut self, bytes: &[u8]) {
         if self.fault.is_none() {

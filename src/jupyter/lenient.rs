@@ -70,6 +70,13 @@ pub(super) fn repair(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 fn replace_escapes_and_words(text: &str) -> Option<String> {
+    // Nearly every message has none of these, and a search for a word is quick.
+    if !["\\u", "NaN", "Infinity"]
+        .iter()
+        .any(|it| text.contains(it))
+    {
+        return None;
+    }
     let mut out = String::new();
     let mut copied = 0;
     let mut at = 0;

@@ -1,8 +1,7 @@
 //! Channels, messages as bytes, and headers (Jupyter messaging protocol 5.4).
 
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 use super::error::HeaderError;
 use super::lenient::{self, or_default};
@@ -182,15 +181,26 @@ impl Header {
 
 /// A full header. `date` is ISO 8601 with a zone; the ids are the caller's.
 pub fn header(msg_id: &str, msg_type: &str, session: &str, date: &str) -> Bytes {
-    let header = json!({
-        "msg_id": msg_id,
-        "msg_type": msg_type,
-        "session": session,
-        "username": "warmcell",
-        "date": date,
-        "version": PROTOCOL_VERSION,
-    });
-    Bytes::from(header.to_string())
+    let header = FullHeader {
+        msg_id,
+        msg_type,
+        session,
+        username: "warmcell",
+        date,
+        version: PROTOCOL_VERSION,
+    };
+    // Strings alone cannot fail to be written.
+    Bytes::from(serde_json::to_vec(&header).unwrap_or_default())
+}
+
+#[derive(Serialize)]
+struct FullHeader<'a> {
+    msg_id: &'a str,
+    msg_type: &'a str,
+    session: &'a str,
+    username: &'a str,
+    date: &'a str,
+    version: &'a str,
 }
 
 #[cfg(test)]

@@ -1,17 +1,15 @@
 //! The manager's end of a kernel's link: frames in and out, without blocking.
 
 use std::io;
-use std::os::unix::net::UnixStream as StdUnixStream;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::io::Interest;
-use tokio::net::UnixStream;
-
 use crate::jupyter::{FrameReader, Limits, RawMessage};
+use crate::process::StreamEnd;
 
-/// Bytes read at a time.
-const READ_BYTES: usize = 64 * 1024;
+/// Bytes read at a time; nearly all messages are shorter.
+const READ_BYTES: usize = 16 * 1024;
 /// Frames up to this size are not counted against the budget.
 const FREE_BYTES: usize = 1024 * 1024;
 
@@ -62,21 +60,23 @@ pub(super) enum Incoming {
 /// The link.
 #[derive(Debug)]
 pub(super) struct Link {
-    stream: UnixStream,
+    stream: StreamEnd,
     reader: FrameReader,
     outgoing: Vec<u8>,
     sent: usize,
+    buffer: Box<[u8]>,
     budget: Arc<FrameBudget>,
     charged: usize,
 }
 
 impl Link {
-    pub(super) fn new(stream: StdUnixStream, budget: Arc<FrameBudget>) -> io::Result<Self> {
+    pub(super) fn new(stream: UnixStream, budget: Arc<FrameBudget>) -> io::Result<Self> {
         Ok(Self {
-            stream: UnixStream::from_std(stream)?,
+            stream: StreamEnd::new(stream)?,
             reader: FrameReader::new(Limits::from_kernel()),
             outgoing: Vec::new(),
             sent: 0,
+            buffer: vec![0; READ_BYTES].into_boxed_slice(),
             budget,
             charged: 0,
         })
@@ -108,6 +108,7 @@ impl Link {
         }
         self.outgoing = Vec::new();
         self.sent = 0;
+        self.stream.caught_up();
     }
 
     /// Waits until there is something to read, and sends what is waiting meanwhile.
@@ -117,20 +118,12 @@ impl Link {
     /// May be dropped and called again.
     pub(super) async fn ready(&mut self) {
         loop {
-            let interest = if self.outgoing.is_empty() {
-                Interest::READABLE
-            } else {
-                Interest::READABLE | Interest::WRITABLE
-            };
-            let Ok(ready) = self.stream.ready(interest).await else {
-                return;
-            };
-            if ready.is_writable() && !self.outgoing.is_empty() {
-                self.write();
+            tokio::select! {
+                biased;
+                () = self.stream.readable() => return,
+                () = self.stream.writable() => {}
             }
-            if ready.is_readable() || ready.is_read_closed() {
-                return;
-            }
+            self.write();
         }
     }
 
@@ -145,14 +138,14 @@ impl Link {
                 Ok(None) => {}
                 Err(error) => return Incoming::Fault(error.to_string()),
             }
-            let buffer = self.reader.buffer();
-            buffer.reserve(READ_BYTES);
-            match self.stream.try_read_buf(buffer) {
+            match self.stream.try_read(&mut self.buffer) {
                 Ok(0) if self.reader.is_mid_frame() => {
                     return Incoming::Fault("it ended in the middle of a frame".to_owned());
                 }
                 Ok(0) => return Incoming::Closed,
-                Ok(_) => {}
+                Ok(count) => self
+                    .reader
+                    .feed(self.buffer.get(..count).unwrap_or_default()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Incoming::Nothing;
                 }
@@ -168,7 +161,7 @@ impl Link {
     }
 
     fn charge(&mut self) -> bool {
-        let held = self.reader.buffer().len();
+        let held = self.reader.held();
         let allowed = self.budget.change(self.charged, held);
         self.charged = held;
         allowed

@@ -11,6 +11,7 @@ mod pidfd;
 mod pipes;
 mod privacy;
 mod spawn;
+mod stream;
 mod watch;
 
 pub use control::{ControlSocket, MAX_CONTROL_MESSAGE_BYTES};
@@ -20,3 +21,4 @@ pub use pidfd::{Pidfd, Signal};
 pub use pipes::{InterruptPage, PipeReader, ReadOutcome, memory_file, output_pipe, socket_pair};
 pub use privacy::{hide_memory, nofile_limits, raise_nofile};
 pub use spawn::{Program, Spawned, Stdio, spawn};
+pub use stream::StreamEnd;
