@@ -350,12 +350,27 @@ def json_parse(text: object) -> object:
         value, end = _scan(text, 0)
     except StopIteration as stop:
         raise _json_error("Expecting value", text, stop.value) from None
-    except (ImportError, AttributeError):
-        # The scanner looks for its exception in the json module, which may be somebody else's.
-        raise _json_error("Not JSON", text, 0) from None
+    except (ImportError, AttributeError, SystemError):
+        raise _scan_error(text) from None
     if end != len(text):
         raise _json_error("Extra data", text, end)
     return value
+
+
+def _scan_error(text: str) -> ValueError:
+    """What is wrong with the text, where the C scanner could not say it.
+
+    It looks for its exception in json.decoder, which may not be loaded, or be somebody else's.
+    """
+    try:
+        from json import loads
+
+        loads(text, strict=False)
+    except ValueError as error:
+        return error
+    except Exception:  # noqa: BLE001 - somebody else's json module may do anything
+        pass
+    return _json_error("Not JSON", text, 0)
 
 
 def _json_error(message: str, text: str, at: int) -> ValueError:
