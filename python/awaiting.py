@@ -24,33 +24,44 @@ class Loop:
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Runs it to its end; KeyboardInterrupt if it ended because the cell was interrupted."""
         cancelled = self._asyncio.CancelledError
-        if self._loop.is_closed():
-            self._loop = self._asyncio.new_event_loop()
-        loop = self._loop
-        task = loop.create_task(coroutine)
-        self._interrupts.wait_for(loop, task)
+        interrupts = self._interrupts
+        task = None
         try:
-            try:
-                return self._drive(loop, task)
-            except cancelled:
-                if self._interrupts.named():
-                    raise KeyboardInterrupt from None
-                raise
-            except BaseException:
-                # Raised in a callback or in another task: this one must not go on inside a later
-                # cell.
-                if not task.done():
-                    task.cancel()
-                    try:
-                        loop.run_until_complete(task)
-                    except (cancelled, Exception):  # noqa: BLE001
-                        pass
-                raise
+            interrupts.wait_begins()
+            if self._loop.is_closed():
+                self._loop = self._asyncio.new_event_loop()
+            loop = self._loop
+            task = loop.create_task(coroutine)
+            interrupts.wait_for(loop, task)
+            return self._drive(loop, task)
+        except cancelled:
+            if interrupts.named():
+                raise KeyboardInterrupt from None
+            raise
+        except BaseException:
+            # Raised in a callback or in another task: this one must not go on inside a later cell.
+            if task is None:
+                coroutine.close()
+            else:
+                self._end(task)
+            raise
         finally:
-            self._interrupts.wait_over()
-            if task.done() and not task.cancelled():
+            interrupts.wait_over()
+            if task is not None and task.done() and not task.cancelled():
                 # The loop would complain of an exception that nobody has looked at.
                 task.exception()
+
+    def _end(self, task: Any) -> None:
+        """Cancels until the task has ended; the kernel is killed if that takes too long."""
+        while not task.done():
+            try:
+                task.cancel()
+                self._drive(self._loop, task)
+            except (KeyboardInterrupt, self._asyncio.CancelledError):
+                # Another signal, or the cancelled task itself.
+                continue
+            except Exception:  # noqa: BLE001 - what was raised first is what counts
+                return
 
     @staticmethod
     def _drive(loop: Any, task: Any) -> Any:

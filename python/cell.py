@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 
-from . import children, failures, names, platform_calls, shadow, streams
+from . import children, failures, names, platform_calls, reserve, shadow, streams
 from .awaiting import Loop
 from .compiling import COROUTINE, Compiler
 from .link import LinkLost, cut, exact, loads, without_surrogates
@@ -59,8 +59,14 @@ class Runner:
             self._interrupts.end()
             if os.getpid() != self._pid:
                 self._leave(error)
+            if isinstance(error, MemoryError):
+                reserve.release()
             reply = self._bare_reply(error)
-        self._link.send("shell", "execute_reply", parent, reply)
+        try:
+            self._link.send("shell", "execute_reply", parent, reply)
+        except MemoryError as error:
+            reserve.release()
+            self._link.send("shell", "execute_reply", parent, self._bare_reply(error))
 
     def _run(self, parent: bytes, content: dict[str, Any]) -> dict[str, Any]:
         code = content.get("code", "")
@@ -84,6 +90,8 @@ class Runner:
         reply: dict[str, Any] = {"status": "ok", "execution_count": self._count}
         own: dict[str, Any] = {"cell": cell}
         if failure is not None:
+            if isinstance(failure, MemoryError):
+                reserve.release()
             failures.describe(failure, syntax, interrupted, reply, own)
             failure = None
         streams.flush()

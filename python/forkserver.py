@@ -4,11 +4,13 @@ One single-threaded process per interpreter. It talks to its manager over a SOCK
 (descriptor 0 at start), one JSON object a message, descriptors attached. Its children's orphans
 fall to it; every child that it has not forked itself is killed at once. When the manager is gone,
 whatever the reason, the socket ends: then it kills everything, removes the manager's socket folder
-and exits.
+and exits. A manager that lives and does not need it any more tells it to leave; then the folder
+stays.
 """
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import resource
@@ -52,6 +54,7 @@ class Forkserver:
         self._pid = os.getpid()
         self._children: dict[int, Child] = {}
         self._ending: set[int] = set()
+        self._foreign: set[int] = set()
         self._manager_gone = False
         self._tools: Any = sys.modules["hermes_tools"]
         self._later = list(_LATER)
@@ -79,7 +82,7 @@ class Forkserver:
         poll = select.poll()
         poll.register(self._control.fileno(), select.POLLIN)
         poll.register(self._wake, select.POLLIN)
-        while not (self._manager_gone and not self._all_children()):
+        while not (self._manager_gone and not self._all_children() - self._foreign):
             ready = dict(poll.poll(0 if self._later and self._children else None))
             if self._wake in ready:
                 self._drain_wake()
@@ -126,9 +129,7 @@ class Forkserver:
             if level == SOL_SOCKET and kind == SCM_RIGHTS:
                 fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
         if not data:
-            self._manager_gone = True
-            for pid in list(self._children):
-                self._kill(pid)
+            self._end_all()
             return
         try:
             self._handle(loads(data), list(fds))
@@ -150,14 +151,29 @@ class Forkserver:
             self._kill(pid)
         elif operation == "ping":
             self._send({"op": "pong"})
+        elif operation == "leave":
+            self._folder = ""
+            self._end_all()
+
+    def _end_all(self) -> None:
+        self._manager_gone = True
+        for pid in list(self._children):
+            self._kill(pid)
 
     def _fork(self, message: dict[str, Any], fds: list[int]) -> None:
         if message.get("elsewhere"):
+            # What is too long for a message stands in a file.
             with os.fdopen(os.dup(fds.pop()), "rb") as file:
                 message = loads(file.read())
         if isinstance(message["cwd"], list):
             message["cwd"] = bytes(message["cwd"])
         is_job = message["op"] == "job"
+        if is_job:
+            owner = self._children.get(message["kernel"])
+            if owner is None or owner.reported:
+                # The order was on its way while the kernel ended: nothing would end the job.
+                self._send({"op": "failed", "id": message["id"], "errno": errno.ESRCH})
+                return
         preloaded = {name.partition(".")[0] for name in set(sys.modules) - self._bare}
         preloaded -= {"_warmcell", "hermes_tools", "__main__"}
         held = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
@@ -185,18 +201,32 @@ class Forkserver:
     def _look_at_children(self) -> None:
         for pid, child in list(self._children.items()):
             self._look_at(pid, child)
-        unknown = self._all_children() - set(self._children)
-        for pid in unknown:
+        unknown = self._unknown()
+        for pid in unknown | self._foreign:
             # The orphan of a kernel or job that has ended. Its own children come next.
             try:
                 os.kill(pid, signal.SIGKILL)
-                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
-            except (ProcessLookupError, ChildProcessError):
+            except PermissionError:
+                # It has become another user (sudo): nobody but that user can end it.
+                self._foreign.add(pid)
+            except ProcessLookupError:
                 pass
-        if self._ending and not (unknown and self._all_children() - set(self._children)):
-            for pid in [pid for pid in self._ending if pid not in self._children]:
+            try:
+                ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is not None
+            except ChildProcessError:
+                ended = True
+            if ended:
+                self._foreign.discard(pid)
+        if self._ending and not (unknown and self._unknown()):
+            # A kernel is gone when its jobs are.
+            alive = {child.kernel_pid for child in self._children.values()}
+            for pid in self._ending - alive - set(self._children):
                 self._ending.discard(pid)
-                self._send({"op": "clear", "pid": pid, "survivors": 0})
+                self._send({"op": "clear", "pid": pid, "survivors": len(self._foreign)})
+
+    def _unknown(self) -> set[int]:
+        """Children that were not forked here and can be ended."""
+        return self._all_children() - set(self._children) - self._foreign
 
     def _look_at(self, pid: int, child: Child) -> None:
         if child.reported and not child.acknowledged and not self._manager_gone:

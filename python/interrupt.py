@@ -8,6 +8,8 @@ found when the cell begins.
 from __future__ import annotations
 
 import mmap
+import sys
+from _thread import get_ident
 from signal import SIGINT, default_int_handler
 from signal import signal as set_handler
 from struct import unpack_from
@@ -15,6 +17,10 @@ from struct import unpack_from
 from . import signals, streams
 from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import os
+
+# So often a signal is put off: for a second, as signals come every 75 ms.
+_PATIENCE = 13
+_IMPORT = "<frozen importlib._bootstrap>"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +30,10 @@ if TYPE_CHECKING:
     from .link import Link
 
 
+def _trace_nothing(_frame: FrameType, _event: str, _argument: object) -> None:
+    """New frames are not traced."""
+
+
 class Interrupts:
     """The page, the signal handler, and what is running now."""
 
@@ -31,29 +41,42 @@ class Interrupts:
         self._page = mmap.mmap(page_fd, mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_READ)
         os.close(page_fd)
         self._link = link
+        self._main_thread = get_ident()
         self._cell = 0
         # True only while code of the cell runs, inside a try that catches what is raised.
         self._armed = False
+        # A signal came and was heeded: the page alone does not interrupt the cell again.
+        self._heeded = False
+        # A signal came while bytes were on their way: _after_write looks at it.
+        self._deferred = False
+        # How often it was raised later, and whether it is yet to be.
+        self._postponements = 0
+        self._tracing = False
         self._codes: tuple[CodeType, ...] = ()
+        # What to cancel while the cell awaits; True before it is known.
         self._waiting: Any = None
         link.after_write = streams.after_write = self._after_write
 
     def begin(self, cell: int) -> None:
         """A cell begins; nothing is raised before arm()."""
         self._cell = cell
+        self._heeded = self._deferred = False
+        self._postponements = 0
         set_handler(SIGINT, self._handle)
 
     def arm(self, code: CodeType) -> None:
         """Code of the cell starts now; raises if it was interrupted before it began."""
         self._codes += (code,)
         self._armed = True
-        if self.named():
+        if not self._heeded and self.named():
+            self._heeded = True
             raise KeyboardInterrupt
         signals.enter()
 
     def disarm(self) -> None:
         """Code of the cell no longer runs; nothing is raised from now on."""
         self._armed = False
+        self._stop_tracing()
         signals.leave()
 
     def end(self) -> None:
@@ -61,15 +84,25 @@ class Interrupts:
         self._armed = signals.inside = False
         self._cell = 0
         self._codes = ()
+        self._stop_tracing()
+        # The cell may have put a handler of its own there, which would raise between cells.
+        set_handler(SIGINT, self._handle)
 
     def named(self) -> bool:
         """Whether the page names the cell that runs now."""
         cell = self._cell
         return cell != 0 and unpack_from("<Q", self._page)[0] == cell
 
+    def wait_begins(self) -> None:
+        """From now on nothing is raised outside the cell's code; see wait_for()."""
+        self._waiting = True
+
     def wait_for(self, loop: Any, task: Any) -> None:
-        """From now on an interrupt cancels this task where the cell's code is not running."""
+        """An interrupt cancels this task where the cell's code is not running."""
         self._waiting = (loop, task)
+        if self._deferred:
+            self._deferred = False
+            task.cancel()
 
     def wait_over(self) -> None:
         self._waiting = None
@@ -78,18 +111,68 @@ class Interrupts:
         del signum
         if not self._armed or not self.named():
             return
-        if self._link.writing or streams.writing:
-            # _after_write looks again: half a message would be worse than a late interrupt.
+        if self._link.writing or (streams.writing and not self._deferred):
+            # Half a message would be worse than a late interrupt. Output that waits for its reader
+            # for longer than it takes to signal again is given up.
+            self._deferred = True
             return
-        if self._waiting is not None and not self._on_stack(frame):
-            loop, task = self._waiting
-            loop.call_soon_threadsafe(task.cancel)
+        self._deliver(frame)
+
+    def _deliver(self, frame: FrameType | None) -> None:
+        self._heeded = True
+        waiting = self._waiting
+        if waiting is None or self._on_stack(frame):
+            self._deferred = False
+            if not self._postponed(frame):
+                raise KeyboardInterrupt
             return
-        raise KeyboardInterrupt
+        if waiting is True:
+            self._deferred = True
+            return
+        self._deferred = False
+        loop, task = waiting
+        loop.call_soon_threadsafe(task.cancel)
+
+    def _postponed(self, frame: FrameType | None) -> bool:
+        """Whether it is raised later, where what runs now returns to.
+
+        Python swallows what is raised in a destructor, and an import that is broken off cannot be
+        made again: modules stay half loaded. What takes long is interrupted all the same.
+        """
+        outside = None
+        while frame is not None:
+            code = frame.f_code
+            if code.co_name == "__del__" or code.co_filename == _IMPORT:
+                outside = frame.f_back
+            frame = frame.f_back
+        if outside is None or self._postponements >= _PATIENCE:
+            return False
+        if sys.gettrace() is not None and not self._tracing:
+            # The cell traces itself.
+            return False
+        self._postponements += 1
+
+        def interrupt(_frame: FrameType, _event: str, _argument: object) -> None:
+            self._stop_tracing()
+            if self._armed and self.named():
+                raise KeyboardInterrupt
+
+        outside.f_trace = interrupt
+        self._tracing = True
+        sys.settrace(_trace_nothing)
+        return True
+
+    def _stop_tracing(self) -> None:
+        if self._tracing:
+            self._tracing = False
+            sys.settrace(None)
 
     def _after_write(self) -> None:
-        if self._armed and self._waiting is None and self.named():
-            raise KeyboardInterrupt
+        if not self._deferred or get_ident() != self._main_thread:
+            return
+        self._deferred = False
+        if self._armed and self.named():
+            self._deliver(sys._getframe(1))
 
     def _on_stack(self, frame: FrameType | None) -> bool:
         while frame is not None:

@@ -8,7 +8,8 @@ import signal
 import sys
 import time
 
-from . import carry, children, failures, frames, hooks, platform_calls, shadow, signals, streams
+from . import carry, children, failures, frames, hooks, platform_calls, reserve, shadow, signals
+from . import streams
 from .cell import Runner
 from .descriptors import Guard, close_all_but, move_high
 from .interrupt import Interrupts
@@ -162,7 +163,7 @@ class Kernel:
         """Runs until the manager ends it; the exit code."""
         while True:
             try:
-                channel, header, data = self._link.receive()
+                channel, header, data = self._receive()
                 msg_type = loads(header)["msg_type"]
                 if channel == "shell" and msg_type == "execute_request":
                     self._runner.run(header, data)
@@ -173,6 +174,15 @@ class Kernel:
             except KeyboardInterrupt:
                 # A signal in the instant after a cell has ended: there is nothing to interrupt.
                 continue
+
+    def _receive(self) -> tuple[str, bytes, bytes]:
+        reserve.keep()
+        try:
+            return self._link.receive()
+        except MemoryError:
+            # An earlier cell has filled all that its limit allows.
+            reserve.release()
+            return self._link.receive()
 
     def _shut_down(self, header: bytes) -> int:
         """An orderly end: threads, atexit functions, temporary folders, output."""

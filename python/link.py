@@ -112,6 +112,7 @@ class Link:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self._buffer = bytearray()
+        self._unread = b""
         self._serial = 0
         self._prefix = os.urandom(6).hex().encode()
         # True while bytes of a message are on their way: nothing may be raised in between.
@@ -120,29 +121,39 @@ class Link:
         self.after_write: Callable[[], None] | None = None
 
     def receive(self) -> tuple[str, bytes, bytes]:
-        """Waits for one message: channel, header and content, the last two as they came."""
+        """Waits for one message: channel, header and content, the last two as they came.
+
+        After a MemoryError it may be called again: nothing that came is lost.
+        """
         buffer = self._buffer
         missing = 4
         while True:
+            if self._unread:
+                data = self._unread
+                if not buffer and len(data) >= 4 and _U32.unpack_from(data)[0] == len(data) - 4:
+                    # Nearly always: one read, one frame.
+                    parts = _parts(data)
+                    self._unread = b""
+                    return parts
+                buffer += data
+                self._unread = b""
             if len(buffer) >= 4:
                 size = _U32.unpack_from(buffer)[0]
                 if size > MAX_FRAME_BYTES:
                     raise LinkLost(f"a frame of {size} bytes")
                 missing = 4 + size - len(buffer)
                 if missing <= 0:
-                    frame = bytes(buffer[: 4 + size])
+                    parts = _parts(bytes(buffer[: 4 + size]))
                     del buffer[: 4 + size]
-                    return _parts(frame)
+                    return parts
             try:
-                data = os.read(self.fd, _READ_BYTES if missing <= _READ_BYTES else _LONG_READ_BYTES)
+                self._unread = os.read(
+                    self.fd, _READ_BYTES if missing <= _READ_BYTES else _LONG_READ_BYTES
+                )
             except OSError as error:
                 raise LinkLost(str(error)) from None
-            if not data:
+            if not self._unread:
                 raise LinkLost("end of file")
-            if not buffer and len(data) >= 4 and _U32.unpack_from(data)[0] == len(data) - 4:
-                # Nearly always: one read, one frame.
-                return _parts(data)
-            buffer += data
 
     def send(
         self,

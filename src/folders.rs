@@ -83,6 +83,31 @@ fn try_socket_folder(base: &Path) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
+/// A folder of this process's own; removed, if it is empty, when the last one who uses it is gone.
+#[derive(Debug)]
+pub struct OwnFolder {
+    path: PathBuf,
+}
+
+impl OwnFolder {
+    /// Takes over a folder.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for OwnFolder {
+    fn drop(&mut self) {
+        // Usually a forkserver has removed it.
+        drop(fs::remove_dir(&self.path));
+    }
+}
+
 /// Makes a folder with mode 0700, or accepts one that is ours, private and no link.
 ///
 /// # Errors

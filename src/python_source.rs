@@ -33,6 +33,7 @@ const PACKAGE: &[(&str, &str)] = &[
         "platform_calls.py",
         include_str!("../python/platform_calls.py"),
     ),
+    ("reserve.py", include_str!("../python/reserve.py")),
     ("shadow.py", include_str!("../python/shadow.py")),
     ("signals.py", include_str!("../python/signals.py")),
     ("streams.py", include_str!("../python/streams.py")),

@@ -2,22 +2,32 @@
 
 use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
 
 use super::args::ExecArguments;
 use super::show::Screen;
 use super::{exit, source, surroundings};
-use crate::execution::{ErrorClass, Outcome};
+use crate::execution::{ErrorClass, Outcome, Status};
 use crate::session::{Cell, Registry, Session};
 use crate::tools::{Grant, ToolTable};
+
+/// A reader that takes nothing for so long does not read.
+const STALLED: Duration = Duration::from_secs(1);
 
 /// Runs the command; its exit code.
 pub(super) fn main(arguments: &ExecArguments) -> ExitCode {
     // One thread: a command that mostly waits starts sooner and stays smaller.
     let code = match runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(exec(arguments)),
+        Ok(runtime) => {
+            let code = runtime.block_on(exec(arguments));
+            // A write to a pipe that nobody reads would hold us for ever.
+            runtime.shutdown_background();
+            code
+        }
         Err(_) => exit::UNAVAILABLE,
     };
     ExitCode::from(code)
@@ -58,6 +68,8 @@ async fn exec(arguments: &ExecArguments) -> u8 {
         }
     };
     let mut code = 0;
+    // Whether somebody takes what we print.
+    let mut is_read = true;
     for source in cells {
         let cell = Cell {
             code: source,
@@ -70,52 +82,98 @@ async fn exec(arguments: &ExecArguments) -> u8 {
         };
         match run(arguments, &session, cell, &mut screen, &mut signals).await {
             Ok(outcome) => code = exit::of(&outcome),
-            Err(_) => code = exit::STDOUT_CLOSED,
+            Err(early) => {
+                code = early;
+                is_read = false;
+            }
         }
         if code != 0 {
             break;
         }
     }
     let ended = session.close().await;
-    if !arguments.json && screen.last_words(&ended.output).await.is_err() {
+    if is_read && !arguments.json && screen.last_words(&ended.output).await.is_err() {
         code = exit::STDOUT_CLOSED;
     }
     registry.shut_down().await;
     code
 }
 
-/// Runs one cell and shows it. Fails if stdout is closed.
+/// Runs one cell and shows it. If nobody takes what it prints: the exit code with which to end.
 async fn run(
     arguments: &ExecArguments,
     session: &Session,
     cell: Cell,
     screen: &mut Screen,
     signals: &mut Signals,
-) -> io::Result<Outcome> {
+) -> Result<Outcome, u8> {
     if arguments.json {
         let mut execution = session.execute(cell);
         let interrupt = execution.interrupt_token();
         let outcome = signals.interrupting(&interrupt, execution.outcome()).await;
-        screen.json(&outcome).await?;
-        return Ok(outcome);
+        return match signals.unless_one_comes(screen.json(&outcome)).await {
+            Some(Ok(())) => Ok(outcome),
+            Some(Err(_)) => Err(exit::STDOUT_CLOSED),
+            None => Err(exit::INTERRUPTED),
+        };
     }
     let mut execution = session.execute_live(cell);
     let interrupt = execution.interrupt_token();
     let live = execution.take_live();
-    let following = async {
-        let Some(mut live) = live else { return Ok(()) };
-        let followed = screen.follow(&mut live).await;
-        if followed.is_err() {
-            // Nobody reads any more: the cell is ended, as a program in a pipe would be.
-            interrupt.cancel();
+    let progress = std::cell::Cell::new(0);
+    let (outcome, followed) = {
+        let mut following = std::pin::pin!(async {
+            let Some(mut live) = live else { return Ok(()) };
+            let followed = screen.follow(&mut live, &progress).await;
+            if followed.is_err() {
+                // Nobody reads any more: the cell is ended, as a program in a pipe would be.
+                interrupt.cancel();
+            }
+            followed
+        });
+        let mut followed = None;
+        let running = async {
+            let mut outcome = std::pin::pin!(execution.outcome());
+            loop {
+                tokio::select! {
+                    done = &mut following, if followed.is_none() => followed = Some(done),
+                    outcome = &mut outcome => return outcome,
+                }
+            }
+        };
+        let outcome = signals.interrupting(&interrupt, running).await;
+        // What it has printed may still be on its way.
+        let killed = matches!(outcome.status, Status::Timeout | Status::Interrupted);
+        while followed.is_none() {
+            let before = progress.get();
+            let more = signals
+                .unless_one_comes(timeout(STALLED, &mut following))
+                .await;
+            match more {
+                Some(Ok(done)) => followed = Some(done),
+                // A reader that does not read would make the limit and the interrupt void.
+                Some(Err(_)) if killed && progress.get() == before => break,
+                Some(Err(_)) => {}
+                None => break,
+            }
         }
-        followed
+        (outcome, followed)
     };
-    let both = async { tokio::join!(execution.outcome(), following) };
-    let (outcome, followed) = signals.interrupting(&interrupt, both).await;
-    followed?;
-    screen.rest(&outcome).await;
-    Ok(outcome)
+    match followed {
+        Some(Ok(())) => {
+            screen.rest(&outcome).await;
+            Ok(outcome)
+        }
+        Some(Err(_)) => Err(exit::STDOUT_CLOSED),
+        None => {
+            // It may be stderr that nobody reads.
+            drop(timeout(STALLED, screen.rest(&outcome)).await);
+            Err(match exit::of(&outcome) {
+                exit::TIMED_OUT => exit::TIMED_OUT,
+                _ => exit::INTERRUPTED,
+            })
+        }
+    }
 }
 
 fn grant(arguments: &ExecArguments) -> Result<Grant, String> {
@@ -177,6 +235,17 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
         })
+    }
+
+    /// Does the work, unless a signal comes.
+    async fn unless_one_comes<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            _ = self.interrupt.recv() => None,
+            _ = self.terminate.recv() => None,
+            _ = self.hang_up.recv() => None,
+        }
     }
 
     /// Waits for the work; a signal meanwhile interrupts the cell.

@@ -6,6 +6,10 @@ use crate::execution::{ErrorClass, Outcome};
 pub(super) const USAGE: u8 = 2;
 /// No kernel could be had.
 pub(super) const UNAVAILABLE: u8 = 125;
+/// A cell was out of time.
+pub(super) const TIMED_OUT: u8 = 124;
+/// A cell was interrupted.
+pub(super) const INTERRUPTED: u8 = 130;
 /// Stdout was closed: what a shell reports of a program that SIGPIPE has ended.
 pub(super) const STDOUT_CLOSED: u8 = 141;
 
@@ -21,10 +25,10 @@ pub(super) fn of(outcome: &Outcome) -> u8 {
             | ErrorClass::Limit,
         ) => 1,
         Some(ErrorClass::Usage | ErrorClass::Refused) => USAGE,
-        Some(ErrorClass::Timeout) => 124,
+        Some(ErrorClass::Timeout) => TIMED_OUT,
         Some(ErrorClass::Busy | ErrorClass::Unavailable) => UNAVAILABLE,
         Some(ErrorClass::KernelDied) => 126,
-        Some(ErrorClass::Interrupted) => 130,
+        Some(ErrorClass::Interrupted) => INTERRUPTED,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Prints what cells print, as it comes.
 
+use std::cell::Cell;
 use std::io;
 
 use tokio::io::{AsyncWriteExt, Stderr, Stdout};
@@ -23,10 +24,16 @@ impl Screen {
 
     /// Shows a cell's output to its end. Fails if stdout is closed; a closed stderr loses what
     /// would stand there.
-    pub(super) async fn follow(&mut self, live: &mut LiveOutput) -> io::Result<()> {
+    /// `progress` rises with every piece that was taken.
+    pub(super) async fn follow(
+        &mut self,
+        live: &mut LiveOutput,
+        progress: &Cell<u64>,
+    ) -> io::Result<()> {
         let mut at_line_start = true;
         while let Some(event) = live.next().await {
             self.piece(&event, &mut at_line_start).await?;
+            progress.set(progress.get() + 1);
         }
         Ok(())
     }

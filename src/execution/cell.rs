@@ -87,6 +87,27 @@ pub struct CellRun {
     pub dropped_messages: u64,
 }
 
+impl CellRun {
+    /// A cell that was ended before it began.
+    pub fn without_output(how: How) -> Self {
+        let nothing = || Windowed {
+            text: String::new(),
+            total: 0,
+            captured: 0,
+            omitted: 0,
+        };
+        Self {
+            how,
+            stdout: nothing(),
+            stderr: nothing(),
+            result: None,
+            duration: Duration::ZERO,
+            tool_use: ToolUse::default(),
+            dropped_messages: 0,
+        }
+    }
+}
+
 /// Runs the cell to its end, its limit, or its interrupt.
 ///
 /// # Errors

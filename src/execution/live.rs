@@ -22,7 +22,7 @@ pub enum LiveEvent {
 }
 
 impl LiveEvent {
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Stdout(bytes) | Self::Stderr(bytes) => bytes.len(),
             Self::Result(text) => text.len(),

@@ -15,12 +15,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::handle::Command;
-use super::link::{Incoming, Link};
+use super::link::Link;
 use super::{CellEnd, Death, Ending, Escalation, FrameBudget, Pressure, SharedSink, Step};
-use crate::jupyter::{Channel, ExecuteReply, Header, RawMessage};
+use crate::jupyter::ExecuteReply;
 use crate::output::Tail;
-use crate::process::{InterruptPage, PipeReader, ReadOutcome};
-use crate::provisioner::{KernelProcess, ProvisionedKernel};
+use crate::process::{InterruptPage, PipeReader};
+use crate::provisioner::{KernelExit, KernelProcess, ProvisionedKernel};
 
 /// Bytes read from a pipe at a time: what a pipe holds.
 const READ_BYTES: usize = 64 * 1024;
@@ -28,37 +28,40 @@ const READ_BYTES: usize = 64 * 1024;
 /// 30 ms a GB to go, and is past running code.
 const KILL_WAIT: Duration = Duration::from_millis(20);
 
+/// The exit code of a kernel that cannot use its link any more.
+const LINK_LOST: i32 = 72;
+
 /// The cell that runs.
 #[derive(Debug)]
-struct Running {
-    header: Bytes,
-    cell: u64,
-    sink: SharedSink,
-    pressure: Option<Arc<Pressure>>,
-    done: oneshot::Sender<CellEnd>,
-    dropped: u64,
+pub(super) struct Running {
+    pub(super) header: Bytes,
+    pub(super) cell: u64,
+    pub(super) sink: SharedSink,
+    pub(super) pressure: Option<Arc<Pressure>>,
+    pub(super) done: oneshot::Sender<CellEnd>,
+    pub(super) dropped: u64,
     /// The reply was read; so many bytes of stdout and stderr belong to the cell yet.
-    reply: Option<Box<ExecuteReply>>,
-    rest: [usize; 2],
+    pub(super) reply: Option<Box<ExecuteReply>>,
+    pub(super) rest: [usize; 2],
 }
 
 #[derive(Debug)]
 pub(super) struct Actor {
-    link: Link,
-    pipes: [PipeReader; 2],
-    open: [bool; 2],
+    pub(super) link: Link,
+    pub(super) pipes: [PipeReader; 2],
+    pub(super) open: [bool; 2],
     page: InterruptPage,
     process: Arc<dyn KernelProcess>,
     commands: mpsc::Receiver<Command>,
     kill: CancellationToken,
-    background: Arc<Mutex<Tail>>,
+    pub(super) background: Arc<Mutex<Tail>>,
     death: watch::Sender<Option<Death>>,
     cleared: watch::Sender<Option<usize>>,
-    running: Option<Running>,
-    interrupt: Option<(Instant, Escalation)>,
+    pub(super) running: Option<Running>,
+    pub(super) interrupt: Option<(Instant, Escalation)>,
     /// The end is asked for; by then it must have come.
-    shutdown: Option<(Instant, Option<SharedSink>)>,
-    buffer: Box<[u8]>,
+    pub(super) shutdown: Option<(Instant, Option<SharedSink>)>,
+    pub(super) buffer: Box<[u8]>,
 }
 
 /// Why the loop ends.
@@ -103,8 +106,10 @@ impl Actor {
         let stop = self.serve().await;
         let death = self.finish(stop).await;
         self.death.send_replace(Some(death));
-        // Those whose command comes too late see the death.
+        // Those whose command comes too late see the death, at once.
         self.commands.close();
+        while self.commands.try_recv().is_ok() {}
+        self.shutdown = None;
         let survivors = self.process.cleared().await;
         if survivors > 0 {
             tracing::warn!(
@@ -189,14 +194,14 @@ impl Actor {
                 self.link.send(frame);
             }
             Command::Interrupt { cell, plan } => {
-                if self
-                    .running
-                    .as_ref()
-                    .is_some_and(|running| running.cell == cell)
-                {
+                // A cell that has replied is over, even if somebody reads its output slowly.
+                let is_running =
+                    |running: &Running| running.cell == cell && running.reply.is_none();
+                if self.running.as_ref().is_some_and(is_running) {
                     self.page.name(cell);
                     self.process.interrupt();
-                    self.interrupt = Some((Instant::now(), plan));
+                    // A second interrupt does not lengthen the grace of the first.
+                    self.interrupt.get_or_insert((Instant::now(), plan));
                 }
             }
             Command::Shutdown { frame, grace, sink } => {
@@ -242,183 +247,6 @@ impl Actor {
         false
     }
 
-    // Messages.
-
-    fn read_link(&mut self) -> Result<(), Death> {
-        loop {
-            match self.link.receive() {
-                Incoming::Message(message) => self.take(message)?,
-                Incoming::Nothing => return Ok(()),
-                Incoming::Closed => return Err(Death::ClosedLink),
-                Incoming::Fault(what) => return Err(Death::BrokeProtocol(what)),
-            }
-        }
-    }
-
-    fn take(&mut self, message: RawMessage) -> Result<(), Death> {
-        let header: Header = message
-            .parsed_header()
-            .map_err(|error| Death::BrokeProtocol(error.to_string()))?;
-        let Some(running) = &mut self.running else {
-            tracing::debug!(msg_type = %header.msg_type, "a message between cells was dropped");
-            return Ok(());
-        };
-        let ours = message.is_child_of(&running.header);
-        match (message.channel, header.msg_type.as_str()) {
-            (Channel::Shell, "execute_reply") if ours && running.reply.is_none() => {
-                let reply = ExecuteReply::parse(&message.content)
-                    .map_err(|error| Death::BrokeProtocol(error.to_string()))?;
-                // The kernel has flushed before it replied: what is in the pipes now is the cell's.
-                running.rest = [self.pipes[0].waiting(), self.pipes[1].waiting()];
-                running.reply = Some(Box::new(reply));
-                self.interrupt = None;
-            }
-            (
-                Channel::Iopub,
-                "execute_result"
-                | "display_data"
-                | "update_display_data"
-                | "clear_output"
-                | "error",
-            ) if ours => {
-                let sink = Arc::clone(&running.sink);
-                // The kernel has flushed before it sent this: what is in the pipes comes first.
-                self.read_waiting();
-                let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
-                sink.message(&header.msg_type, message);
-            }
-            _ => {
-                running.dropped += 1;
-                tracing::debug!(msg_type = %header.msg_type, "an unknown message was dropped");
-            }
-        }
-        Ok(())
-    }
-
-    // Output.
-
-    fn read_pipe(&mut self, which: usize) {
-        let (Some(pipe), Some(buffer)) = (self.pipes.get(which), self.buffer.get_mut(..)) else {
-            return;
-        };
-        match pipe.read(buffer) {
-            ReadOutcome::Bytes(count) => self.hand_on(which, count),
-            ReadOutcome::Empty => {}
-            ReadOutcome::End => {
-                if let Some(open) = self.open.get_mut(which) {
-                    *open = false;
-                }
-            }
-        }
-    }
-
-    /// Gives the first bytes of the buffer to whom they belong.
-    fn hand_on(&mut self, which: usize, count: usize) {
-        let chunk = self.buffer.get(..count).unwrap_or_default();
-        let sink = match (&self.running, &self.shutdown) {
-            (Some(running), _) => Some(&running.sink),
-            (None, Some((_, sink))) => sink.as_ref(),
-            (None, None) => None,
-        };
-        match sink {
-            Some(sink) => {
-                let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
-                if which == 0 {
-                    sink.stdout(chunk);
-                } else {
-                    sink.stderr(chunk);
-                }
-            }
-            None => {
-                self.background
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(chunk);
-            }
-        }
-    }
-
-    /// Reads what is in the pipes now, and not what is written meanwhile.
-    fn read_waiting(&mut self) {
-        for which in [0, 1] {
-            let mut rest = self.pipes.get(which).map_or(0, PipeReader::waiting);
-            while rest > 0 {
-                let read = self.read_at_most(which, rest);
-                rest = rest.saturating_sub(read);
-                if read == 0 {
-                    break;
-                }
-            }
-        }
-    }
-
-    fn read_at_most(&mut self, which: usize, limit: usize) -> usize {
-        let limit = limit.min(self.buffer.len());
-        let (Some(pipe), Some(buffer)) = (self.pipes.get(which), self.buffer.get_mut(..limit))
-        else {
-            return 0;
-        };
-        match pipe.read(buffer) {
-            ReadOutcome::Bytes(count) => {
-                self.hand_on(which, count);
-                count
-            }
-            ReadOutcome::Empty | ReadOutcome::End => 0,
-        }
-    }
-
-    /// Ends the cell if its reply was read and its output too.
-    fn settle(&mut self) {
-        if self
-            .running
-            .as_ref()
-            .is_none_or(|running| running.reply.is_none())
-        {
-            return;
-        }
-        for which in [0, 1] {
-            loop {
-                let Some(running) = &self.running else { return };
-                let rest = running.rest.get(which).copied().unwrap_or(0);
-                if rest == 0 {
-                    break;
-                }
-                if running
-                    .pressure
-                    .as_ref()
-                    .is_some_and(|pressure| pressure.is_full())
-                {
-                    return;
-                }
-                let read = self.read_at_most(which, rest);
-                let Some(running) = &mut self.running else {
-                    return;
-                };
-                if let Some(rest) = running.rest.get_mut(which) {
-                    *rest = if read == 0 {
-                        0
-                    } else {
-                        rest.saturating_sub(read)
-                    };
-                }
-            }
-        }
-        self.end_cell();
-    }
-
-    fn end_cell(&mut self) {
-        if let Some(running) = self.running.take()
-            && let Some(reply) = running.reply
-        {
-            let end = CellEnd {
-                ending: Ending::Replied(reply),
-                dropped_messages: running.dropped,
-            };
-            // Whoever ran the cell may be gone.
-            drop(running.done.send(end));
-        }
-    }
-
     // The end.
 
     async fn finish(&mut self, stop: Stop) -> Death {
@@ -429,7 +257,7 @@ impl Actor {
                 self.read_waiting();
                 match fault {
                     Err(Death::BrokeProtocol(what)) => Death::BrokeProtocol(what),
-                    _ => Death::Exited(self.process.exit().await),
+                    _ => self.exited().await,
                 }
             }
             Stop::Killed => {
@@ -440,7 +268,7 @@ impl Actor {
                 // Usually the process has ended, and the end of the link was seen first.
                 if timeout(KILL_WAIT, self.process.ended()).await.is_ok() {
                     self.read_waiting();
-                    Death::Exited(self.process.exit().await)
+                    self.exited().await
                 } else {
                     self.end_process().await;
                     Death::ClosedLink
@@ -455,7 +283,7 @@ impl Actor {
         self.process.kill();
         if let Some(running) = self.running.take() {
             let ending = match (running.reply, &death) {
-                (Some(reply), Death::Exited(_)) => Ending::Replied(reply),
+                (Some(reply), Death::Exited(_) | Death::ClosedLink) => Ending::Replied(reply),
                 (_, Death::Ended) => Ending::Killed,
                 (_, death) => Ending::Died(death.clone()),
             };
@@ -466,6 +294,13 @@ impl Actor {
             drop(running.done.send(end));
         }
         death
+    }
+
+    async fn exited(&self) -> Death {
+        match self.process.exit().await {
+            KernelExit::Code(LINK_LOST) => Death::ClosedLink,
+            exit => Death::Exited(exit),
+        }
     }
 
     async fn end_process(&mut self) {

@@ -184,6 +184,17 @@ impl Kernel {
         self.gone().await;
     }
 
+    /// Waits until it has ended, and says how.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again.
+    pub async fn ended(&self) -> Death {
+        let mut death = self.death.clone();
+        let found = death.wait_for(Option::is_some).await;
+        found.ok().and_then(|it| it.clone()).unwrap_or(Death::Ended)
+    }
+
     /// How it ended, if it has.
     pub fn death(&self) -> Option<Death> {
         self.death.borrow().clone()

@@ -4,7 +4,8 @@
 //! and the pipes are drained, or the process is gone; never silence. It knows no session, no name,
 //! no limit of output and no secret; what a cell prints goes to the sink that came with it.
 //!
-//! - `handle`: how the others talk to it; - `actor`: the loop; - `link`: frames in and out;
+//! - `handle`: how the others talk to it; - `actor`: the loop; - `reading`: what it reads, and when
+//!   that ends a cell; - `link`: frames in and out;
 //! - `sink`: where output goes, and back-pressure; - `state` and `escalation`: pure rules.
 
 mod actor;
@@ -12,6 +13,7 @@ mod ending;
 mod escalation;
 mod handle;
 mod link;
+mod reading;
 mod sink;
 mod state;
 

@@ -31,6 +31,19 @@ pub enum ProcessError {
 }
 
 impl ProcessError {
+    /// Whether the other end of a conversation is gone.
+    pub fn is_disconnected(&self) -> bool {
+        matches!(
+            self,
+            Self::Control { source } if matches!(
+                source.kind(),
+                io::ErrorKind::BrokenPipe
+                    | io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::NotConnected
+            )
+        )
+    }
+
     pub(crate) fn descriptor(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
         move |errno| Self::Descriptor {
             what,

@@ -8,7 +8,9 @@ use std::collections::HashSet;
 use std::fs;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, set_child_subreaper, waitid};
+use rustix::process::{
+    Pid, WaitId, WaitIdOptions, getpgid, getpgrp, kill_process_group, set_child_subreaper, waitid,
+};
 
 use super::{Pidfd, Signal};
 
@@ -43,20 +45,20 @@ pub fn adopt_orphans() -> bool {
 pub async fn end_orphans(adopts: bool, markers: &[Marker]) -> usize {
     let mut left = 0;
     for _ in 0..MAX_ROUNDS {
-        let mut victims: Vec<(u32, Pidfd)> = Vec::new();
-        if adopts {
-            let unknown = children().into_iter().filter(|pid| !known().contains(pid));
-            victims.extend(unknown.filter_map(|pid| Some((pid, Pidfd::open(pid).ok()?))));
-        }
-        if !markers.is_empty() {
-            victims.extend(marked(markers));
-        }
+        let victims = if adopts {
+            // What this process adopts needs no mark, and reading those of all processes takes
+            // time. First the children, then who is known: a child that is being started is known
+            // by the time it was seen.
+            let children = children();
+            let known = known();
+            let unknown = children.into_iter().filter(|pid| !known.contains(pid));
+            unknown.filter_map(ended_with_its_group).collect()
+        } else {
+            marked(markers)
+        };
         left = victims.len();
         if victims.is_empty() {
             return 0;
-        }
-        for (_, pidfd) in &victims {
-            pidfd.signal(Signal::Kill);
         }
         for (pid, pidfd) in &victims {
             // A killed process ends unless the system itself is stuck; then it stays counted.
@@ -94,8 +96,22 @@ fn children() -> Vec<u32> {
         .collect()
 }
 
-/// Living processes with one of the marks, held by descriptor before the mark is read again: a
-/// number that was given to somebody else in between does not bear it.
+/// Kills a process and its group, at once: what forks and dies faster than it is found passes its
+/// group on, and no member of a group that is killed can fork any more.
+///
+/// All groups below a forkserver are its own: what it forks is in sessions that began there.
+fn ended_with_its_group(pid: u32) -> Option<(u32, Pidfd)> {
+    let pidfd = Pidfd::open(pid).ok()?;
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+    let group = getpgid(Some(number)).ok();
+    if let Some(group) = group.filter(|group| !group.is_init() && *group != getpgrp()) {
+        kill_process_group(group, rustix::process::Signal::KILL).ok();
+    }
+    pidfd.signal(Signal::Kill);
+    Some((pid, pidfd))
+}
+
+/// Kills the living processes with one of the marks.
 fn marked(markers: &[Marker]) -> Vec<(u32, Pidfd)> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -104,8 +120,7 @@ fn marked(markers: &[Marker]) -> Vec<(u32, Pidfd)> {
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
         .filter(|pid| *pid != own && bears(*pid, markers))
-        .filter_map(|pid| Some((pid, Pidfd::open(pid).ok()?)))
-        .filter(|(pid, _)| bears(*pid, markers))
+        .filter_map(ended_with_its_group)
         .collect()
 }
 

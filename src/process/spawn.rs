@@ -53,6 +53,8 @@ pub fn spawn(program: Program, stdio: Stdio) -> Result<Spawned, ProcessError> {
         reason = "this is the one place that spawns"
     )]
     let mut command = tokio::process::Command::new(&program.program);
+    // Until it is known it looks like an orphan: who ends those must not see it before.
+    let mut known = known();
     let child = command
         .args(&program.arguments)
         .env_clear()
@@ -76,7 +78,7 @@ pub fn spawn(program: Program, stdio: Stdio) -> Result<Spawned, ProcessError> {
         program: name,
         source,
     })?;
-    known().insert(pid);
+    known.insert(pid);
     Ok(Spawned { child, pid, pidfd })
 }
 

@@ -12,6 +12,9 @@ use super::messages::ForkOrder;
 use super::{Job, JobExit, JobRunner, JobSpec, KernelProcess, ProvisionError};
 use crate::process::{PipeReader, ProcessError, ReadOutcome, output_pipe};
 
+/// `ESRCH`: the kernel with which a job is to end has ended already.
+const NO_SUCH_PROCESS: i32 = 3;
+
 /// Starts jobs for one kernel.
 #[derive(Debug)]
 pub(super) struct ForkedJobs {
@@ -28,13 +31,17 @@ impl ForkedJobs {
     }
 }
 
+fn has_ended() -> ProvisionError {
+    ProvisionError::ForkserverGone {
+        reason: "has ended this kernel".to_owned(),
+    }
+}
+
 #[async_trait]
 impl JobRunner for ForkedJobs {
     async fn start_job(&self, spec: JobSpec) -> Result<Box<dyn Job>, ProvisionError> {
         let Some(kernel) = self.kernel.upgrade() else {
-            return Err(ProvisionError::ForkserverGone {
-                reason: "has ended this kernel".into(),
-            });
+            return Err(has_ended());
         };
         let (read, write) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|errno| {
@@ -54,7 +61,11 @@ impl JobRunner for ForkedJobs {
             rlimits: BTreeMap::new(),
             env: spec.environment.into_iter().collect(),
         };
-        let supervisor = kernel.server().fork(order, vec![write, status_end]).await?;
+        let forking = kernel.server().fork(order, vec![write, status_end]).await;
+        let supervisor = forking.map_err(|error| match error {
+            ProvisionError::Fork { errno } if errno == NO_SUCH_PROCESS => has_ended(),
+            other => other,
+        })?;
         Ok(Box::new(ForkedJob {
             supervisor: Some(Arc::new(supervisor)),
             output: Some(read),

@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::timeout;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
-use super::forked::Forked;
 use super::forked_job::ForkedJobs;
-use super::forkserver::{Forkserver, ForkserverSpec, StartFailure};
+use super::forkserver::Forkserver;
+use super::forkserver_start::{ForkserverSpec, StartFailure, start};
 use super::messages::ForkOrder;
 use super::{KernelRequest, ProvisionError, ProvisionedKernel, Provisioner, Rejected};
 use crate::environment::Candidate;
@@ -38,13 +41,23 @@ pub struct LocalOptions {
 }
 
 type Key = (PathBuf, Vec<(String, String)>);
-type Slot = Arc<tokio::sync::Mutex<Option<Arc<Forkserver>>>>;
+type Slot = Arc<tokio::sync::Mutex<SlotState>>;
+
+/// The forkserver of one key.
+#[derive(Debug, Default)]
+struct SlotState {
+    server: Option<Arc<Forkserver>>,
+    /// When the last start failed, and why.
+    failed: Option<(Instant, String)>,
+}
 
 /// Starts kernels on this machine.
 #[derive(Debug)]
 pub struct LocalProvisioner {
     options: LocalOptions,
     servers: Mutex<HashMap<Key, Slot>>,
+    /// Fires when no more is to be started.
+    closing: CancellationToken,
 }
 
 /// Our ends of a new kernel's descriptors, and the order with the other ends.
@@ -62,6 +75,7 @@ impl LocalProvisioner {
         Self {
             options,
             servers: Mutex::default(),
+            closing: CancellationToken::new(),
         }
     }
 
@@ -74,12 +88,17 @@ impl LocalProvisioner {
 
     /// Ends all forkservers and waits until they are gone. Kernels that still live are killed.
     pub async fn shut_down(&self) {
+        self.closing.cancel();
         let slots: Vec<Slot> = self.servers().drain().map(|(_, slot)| slot).collect();
+        let mut ending = JoinSet::new();
         for slot in slots {
-            if let Some(server) = slot.lock().await.take() {
-                server.shut_down().await;
-            }
+            ending.spawn(async move {
+                if let Some(server) = slot.lock().await.server.take() {
+                    server.shut_down().await;
+                }
+            });
         }
+        while ending.join_next().await.is_some() {}
     }
 
     /// A forkserver for the first candidate that will do.
@@ -121,32 +140,77 @@ impl LocalProvisioner {
         candidate: &Candidate,
         environment: &[(String, String)],
     ) -> Result<Arc<Forkserver>, StartFailure> {
+        let asked = Instant::now();
         let key = (candidate.path.clone(), environment.to_vec());
-        let slot = Arc::clone(self.servers().entry(key).or_default());
+        let place = Arc::clone(self.servers().entry(key).or_default());
         // One start at a time for each key: parallel first calls get one forkserver.
-        let mut slot = slot.lock().await;
-        if let Some(server) = slot.as_ref().filter(|server| server.is_usable()) {
+        let mut slot = place.lock().await;
+        if let Some(server) = slot.server.as_ref().filter(|server| server.is_usable()) {
             return Ok(Arc::clone(server));
         }
-        let server = Forkserver::start(ForkserverSpec {
+        if let Some((_, reason)) = slot.failed.as_ref().filter(|(at, _)| *at >= asked) {
+            // It was tried while we waited; an interpreter that hangs costs its time once.
+            return Err(StartFailure::Unusable(reason.clone()));
+        }
+        let starting = start(ForkserverSpec {
             program: candidate.path.clone(),
             environment: environment.to_vec(),
             sources: self.options.sources.clone(),
             sockets: self.options.sockets.clone(),
             adopts: self.options.adopt_orphans,
-        })
-        .await?;
-        *slot = Some(Arc::clone(&server));
+        });
+        let started = tokio::select! {
+            started = starting => started,
+            () = self.closing.cancelled() => Err(StartFailure::Fault(closing())),
+        };
+        if let Err(StartFailure::Unusable(reason)) = &started {
+            slot.failed = Some((Instant::now(), reason.clone()));
+        }
+        let server = started?;
+        slot.server = Some(Arc::clone(&server));
         // A session that lives asks for the interpreter itself, whatever had led to it.
         let own = (
             server.interpreter().executable.clone(),
             environment.to_vec(),
         );
-        if own.0 != candidate.path {
-            let alias = Arc::new(tokio::sync::Mutex::new(Some(Arc::clone(&server))));
-            self.servers().entry(own).or_insert(alias);
-        }
+        self.servers()
+            .entry(own)
+            .or_insert_with(|| Arc::clone(&place));
         Ok(server)
+    }
+
+    /// Asks a forkserver that is not suspected; it has longer to answer.
+    async fn fork_anew(
+        &self,
+        request: &KernelRequest,
+    ) -> Result<ProvisionedKernel, ProvisionError> {
+        let server = self.server(request).await?;
+        let forking = timeout(FORK_DEADLINE, self.fork_on(&server, request));
+        forking.await.unwrap_or_else(|_elapsed| {
+            Err(ProvisionError::TooSlow {
+                waited_ms: FORK_DEADLINE.as_millis(),
+            })
+        })
+    }
+
+    async fn fork_on(
+        &self,
+        server: &Arc<Forkserver>,
+        request: &KernelRequest,
+    ) -> Result<ProvisionedKernel, ProvisionError> {
+        let ends = ends()?;
+        let forked = server.fork(self.order(request), ends.theirs).await?;
+        let forked = Arc::new(forked);
+        let jobs = Arc::new(ForkedJobs::new(&forked, request.umask));
+        Ok(ProvisionedKernel {
+            link: ends.link,
+            stdout: ends.stdout,
+            stderr: ends.stderr,
+            page: ends.page,
+            interpreter: server.interpreter().clone(),
+            process: forked,
+            jobs,
+        })
     }
 
     fn servers(&self) -> MutexGuard<'_, HashMap<Key, Slot>> {
@@ -180,38 +244,28 @@ impl Provisioner for LocalProvisioner {
                 });
             }
         }
-        let mut patience = SILENT;
-        loop {
-            let server = self.server(request).await?;
-            let ends = ends()?;
-            let forking = server.fork(self.order(request), ends.theirs);
-            match timeout(patience, forking).await {
-                Ok(Ok(forked)) => {
-                    let forked = Arc::new(forked);
-                    let jobs = Arc::new(ForkedJobs::new(&forked, request.umask));
-                    return Ok(ProvisionedKernel {
-                        link: ends.link,
-                        stdout: ends.stdout,
-                        stderr: ends.stderr,
-                        page: ends.page,
-                        interpreter: server.interpreter().clone(),
-                        process: forked as Arc<Forked>,
-                        jobs,
-                    });
-                }
-                // It was killed while we asked; one new one is tried.
-                Ok(Err(ProvisionError::ForkserverGone { .. })) if patience == SILENT => {}
-                Ok(Err(error)) => return Err(error),
-                Err(_elapsed) if patience == SILENT => server.suspect(DEAF),
-                Err(_elapsed) => {
-                    return Err(ProvisionError::TooSlow {
-                        waited_ms: patience.as_millis(),
-                    });
+        let server = self.server(request).await?;
+        let mut forking = pin!(self.fork_on(&server, request));
+        tokio::select! {
+            biased;
+            // If it was killed while we asked, a new one is tried.
+            answer = &mut forking => if !is_gone(&answer) { return answer },
+            () = server.silent(SILENT) => {
+                server.suspect(DEAF);
+                // Whoever is first.
+                tokio::select! {
+                    biased;
+                    answer = &mut forking => if !is_gone(&answer) { return answer },
+                    answer = self.fork_anew(request) => return answer,
                 }
             }
-            patience = FORK_DEADLINE;
         }
+        self.fork_anew(request).await
     }
+}
+
+fn is_gone<T>(answer: &Result<T, ProvisionError>) -> bool {
+    matches!(answer, Err(ProvisionError::ForkserverGone { .. }))
 }
 
 fn ends() -> Result<Ends, ProvisionError> {
@@ -228,6 +282,12 @@ fn ends() -> Result<Ends, ProvisionError> {
         page,
         theirs,
     })
+}
+
+fn closing() -> ProvisionError {
+    ProvisionError::ForkserverGone {
+        reason: "was not started: the manager is shutting down".to_owned(),
+    }
 }
 
 /// Whether a variable counts only when an interpreter starts: a forked kernel cannot take it over,

@@ -48,6 +48,8 @@ pub(super) enum Order {
     Ack { pid: u32 },
     Kill { pid: u32 },
     Ping {},
+    /// The manager lives and does not need it any more.
+    Leave {},
 }
 
 /// A process to be forked: a kernel, or a job of one.

@@ -1,13 +1,16 @@
 //! Where kernels come from, and who ends what they leave behind.
 //!
 //! - `provision`: the trait; - `local`: kernels on this machine, each forked by a `forkserver`;
-//! - `forkserver`: one such process and the conversation with it; - `forked`: a process that it
-//!   has forked; - `job`, `forked_job`: shell commands that end with their kernel.
+//! - `forkserver`: the handle of one such process; - `forkserver_start`: how it comes to be;
+//! - `conversation`: the tasks that talk to it; - `forked`: a process that it has forked; - `job`,
+//!   `forked_job`: shell commands that end with their kernel.
 
+mod conversation;
 mod error;
 mod forked;
 mod forked_job;
 mod forkserver;
+mod forkserver_start;
 mod job;
 mod local;
 mod messages;

@@ -1,6 +1,7 @@
 //! What happens in a session, in order, for those who watch.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -107,7 +108,8 @@ pub enum EventKind {
 #[derive(Debug)]
 pub(super) struct EventLog {
     session: String,
-    seq: AtomicU64,
+    /// Held while an event is handed out: those who watch see the numbers in order.
+    seq: Mutex<u64>,
     generation: AtomicU64,
     sender: broadcast::Sender<Event>,
 }
@@ -116,16 +118,19 @@ impl EventLog {
     pub(super) fn new(session: String) -> Self {
         Self {
             session,
-            seq: AtomicU64::new(0),
+            seq: Mutex::new(0),
             generation: AtomicU64::new(0),
             sender: broadcast::Sender::new(CAPACITY),
         }
     }
 
     pub(super) fn watch(&self) -> EventStream {
+        let seq = self.seq();
         EventStream {
             receiver: self.sender.subscribe(),
-            last: None,
+            seq: *seq,
+            session: self.session.clone(),
+            generation: self.generation.load(Ordering::Relaxed),
         }
     }
 
@@ -139,12 +144,13 @@ impl EventLog {
     }
 
     pub(super) fn emit(&self, cell: Option<u64>, kind: EventKind) {
-        let seq = self.seq.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut seq = self.seq();
+        *seq += 1;
         if !self.is_watched() {
             return;
         }
         let event = Event {
-            seq,
+            seq: *seq,
             at: Timestamp::now(),
             session: self.session.clone(),
             generation: self.generation.load(Ordering::Relaxed),
@@ -153,6 +159,10 @@ impl EventLog {
         };
         // Nobody watches any more.
         drop(self.sender.send(event));
+    }
+
+    fn seq(&self) -> MutexGuard<'_, u64> {
+        self.seq.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn transition(&self, transition: Option<Transition>, reason: &str) {
@@ -249,7 +259,10 @@ impl Unfinished {
 #[derive(Debug)]
 pub struct EventStream {
     receiver: broadcast::Receiver<Event>,
-    last: Option<Event>,
+    /// The number of the latest event that was seen or missed.
+    seq: u64,
+    session: String,
+    generation: u64,
 }
 
 impl EventStream {
@@ -262,17 +275,18 @@ impl EventStream {
     pub async fn next(&mut self) -> Option<Event> {
         match self.receiver.recv().await {
             Ok(event) => {
-                self.last = Some(event.clone());
+                self.seq = event.seq;
+                self.generation = event.generation;
                 Some(event)
             }
             Err(broadcast::error::RecvError::Closed) => None,
             Err(broadcast::error::RecvError::Lagged(missed)) => {
-                let last = self.last.as_ref();
+                self.seq += missed;
                 Some(Event {
-                    seq: last.map_or(0, |event| event.seq) + missed,
+                    seq: self.seq,
                     at: Timestamp::now(),
-                    session: last.map(|event| event.session.clone()).unwrap_or_default(),
-                    generation: last.map_or(0, |event| event.generation),
+                    session: self.session.clone(),
+                    generation: self.generation,
                     cell: None,
                     kind: EventKind::Lagged { missed },
                 })

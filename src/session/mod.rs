@@ -5,11 +5,13 @@
 //! kernel, the tools, the running of a cell.
 //!
 //! - `registry`: sessions by name; - `session`: the handle; - `request`: a cell that is asked for,
-//!   and the way to its result; - `worker`: the task; - `starter`: new kernels; - `record`: what a
-//!   kernel holds; - `event`: what happens, for those who watch; - `name`: names.
+//!   and the way to its result; - `worker`: the task; - `keeper`: its kernel, and how it is lost;
+//! - `starter`: new kernels; - `record`: what a kernel holds; - `event`: what happens, for those who
+//!   watch; - `name`: names.
 
 mod error;
 mod event;
+mod keeper;
 mod name;
 mod record;
 mod registry;

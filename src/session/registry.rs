@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
 
 use super::event::EventLog;
 use super::session::Shared;
@@ -14,7 +15,7 @@ use super::worker::{SessionTerms, Worker};
 use super::{Session, SessionError, SessionName};
 use crate::config::{Caller, Settings};
 use crate::execution::Caps;
-use crate::folders::{private_bases, socket_folder};
+use crate::folders::{OwnFolder, private_bases, socket_folder};
 use crate::kernel::FrameBudget;
 use crate::process::{adopt_orphans, hide_memory, raise_nofile};
 use crate::provisioner::{LocalOptions, LocalProvisioner};
@@ -23,6 +24,8 @@ use crate::tools::{ToolServer, ToolSettings, ToolTable, hermes_tools};
 
 /// Cells of one session that may wait.
 const WAITING_CELLS: usize = 32;
+/// Cells in the queue, those included whose callers have gone away: they leave it in their turn.
+const QUEUED_CELLS: usize = 1_024;
 /// Resets and closes that may wait.
 const WAITING_CONTROLS: usize = 8;
 /// Bytes that unfinished frames of all kernels may take together.
@@ -33,11 +36,13 @@ const FRAME_BUDGET_BYTES: usize = 256 << 20;
 pub struct Registry {
     settings: Settings,
     tools: ToolTable,
-    sockets: PathBuf,
+    sockets: Arc<OwnFolder>,
     sources: Staged,
     provisioner: Arc<LocalProvisioner>,
     budget: Arc<FrameBudget>,
     sessions: Mutex<HashMap<SessionName, Session>>,
+    /// Fires when this is dropped.
+    gone: CancellationToken,
 }
 
 impl Registry {
@@ -74,11 +79,12 @@ impl Registry {
         Ok(Self {
             settings,
             tools,
-            sockets,
+            sockets: Arc::new(OwnFolder::new(sockets)),
             sources,
             provisioner,
             budget: FrameBudget::new(FRAME_BUDGET_BYTES),
             sessions: Mutex::default(),
+            gone: CancellationToken::new(),
         })
     }
 
@@ -123,7 +129,7 @@ impl Registry {
             user_home: caller.variable("HOME").map(PathBuf::from),
             terminal_timeout: self.settings.terminal_timeout,
         };
-        let tools = ToolServer::bind(&self.sockets, settings)
+        let tools = ToolServer::bind(self.sockets.path(), settings)
             .map_err(|source| SessionError::ToolSocket { source })?;
         let environments = environments(caller, tools.variables(), &self.sources.folder);
         let provisioner = Arc::clone(&self.provisioner);
@@ -139,6 +145,7 @@ impl Registry {
             generation: AtomicU64::new(0),
             current: Mutex::default(),
             closed: AtomicBool::new(false),
+            manager_gone: self.gone.clone(),
         });
         let terms = SessionTerms {
             limits: self.settings.limits,
@@ -149,14 +156,16 @@ impl Registry {
             end_grace: self.settings.end_grace,
             commands_environment: environments.commands,
         };
-        let (jobs, job_queue) = mpsc::channel(WAITING_CELLS);
+        let (jobs, job_queue) = mpsc::channel(QUEUED_CELLS);
         let (controls, control_queue) = mpsc::channel(WAITING_CONTROLS);
-        let worker = Worker::new(Arc::clone(&shared), terms, starter, tools);
+        let sockets = Arc::clone(&self.sockets);
+        let worker = Worker::new(Arc::clone(&shared), terms, starter, tools, sockets);
         tokio::spawn(worker.run(job_queue, control_queue));
         Ok(Session {
             shared,
             jobs,
             controls,
+            places: Arc::new(Semaphore::new(WAITING_CELLS)),
         })
     }
 
@@ -173,6 +182,8 @@ impl Registry {
         }
         while closing.join_next().await.is_some() {}
         self.provisioner.shut_down().await;
+        // Without a forkserver nobody else has removed it.
+        drop(std::fs::remove_dir(self.sockets.path()));
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionName, Session>> {
@@ -182,9 +193,8 @@ impl Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        // Usually a forkserver has removed it; if none was ever started nobody else does. A folder
-        // that still holds sockets of living sessions stays for the forkserver.
-        drop(std::fs::remove_dir(&self.sockets));
+        // Sessions end with their manager, whoever still holds a handle; cells too.
+        self.gone.cancel();
     }
 }
 

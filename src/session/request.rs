@@ -1,14 +1,15 @@
 //! A cell that is asked for, and the way to its result.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::session::Shared;
 use crate::config::Limits;
-use crate::execution::{ErrorClass, LiveOutput, Outcome};
+use crate::execution::{ErrorClass, LiveOutput, LiveSender, Outcome};
 use crate::tools::Grant;
 
 /// The most bytes of code in a cell.
@@ -116,6 +117,49 @@ pub(super) struct Delivery {
     pub(super) received: Arc<AtomicBool>,
 }
 
+/// The place of a cell that waits. Whoever takes the cell out decides what becomes of it: the
+/// session runs it, its caller withdraws it.
+#[derive(Debug)]
+pub(super) struct Place {
+    waiting: Mutex<Option<Waiting>>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    cell: Cell,
+    live: Option<LiveSender>,
+    /// One of the 32 places.
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Place {
+    pub(super) fn new(cell: Cell, live: Option<LiveSender>, permit: OwnedSemaphorePermit) -> Self {
+        Self {
+            waiting: Mutex::new(Some(Waiting {
+                cell,
+                live,
+                _permit: permit,
+            })),
+        }
+    }
+
+    /// Takes the cell out, if nobody has.
+    pub(super) fn take(&self) -> Option<(Cell, Option<LiveSender>)> {
+        let waiting = self
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        waiting.map(|waiting| (waiting.cell, waiting.live))
+    }
+}
+
+/// The result of a cell that was interrupted before its turn came.
+pub(super) fn interrupted_while_waiting(generation: u64) -> Outcome {
+    let sentence = "interrupted while it waited; it did not run and state is kept";
+    Outcome::not_run(ErrorClass::Interrupted, sentence, generation)
+}
+
 /// A cell on its way. If it is dropped while the cell waits, the cell does not run; a cell that
 /// runs goes on under its own limits.
 #[derive(Debug)]
@@ -123,7 +167,15 @@ pub struct Execution {
     pub(super) result: oneshot::Receiver<Delivery>,
     pub(super) interrupt: CancellationToken,
     pub(super) live: Option<LiveOutput>,
-    pub(super) generation: u64,
+    pub(super) shared: Arc<Shared>,
+    /// None if the cell was refused.
+    pub(super) place: Option<Arc<Place>>,
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        self.withdraw();
+    }
 }
 
 impl Execution {
@@ -151,7 +203,21 @@ impl Execution {
     pub async fn outcome(&mut self) -> Outcome {
         // Nobody reads along any more.
         self.live = None;
-        match (&mut self.result).await {
+        let interrupt = self.interrupt.clone();
+        let delivered = tokio::select! {
+            biased;
+            delivered = &mut self.result => delivered,
+            () = interrupt.cancelled() => {
+                if self.withdraw() {
+                    // Its turn has not come; nobody need wait for it.
+                    let outcome = interrupted_while_waiting(self.generation());
+                    self.shared.finished(None, &outcome);
+                    return outcome;
+                }
+                (&mut self.result).await
+            }
+        };
+        match delivered {
             Ok(delivery) => {
                 delivery.received.store(true, Ordering::Release);
                 delivery.outcome
@@ -159,8 +225,18 @@ impl Execution {
             Err(_) => Outcome::not_run(
                 ErrorClass::Unavailable,
                 "the session was closed; open it again",
-                self.generation,
+                self.generation(),
             ),
         }
+    }
+
+    /// Takes the cell back; false if it runs or has run.
+    fn withdraw(&self) -> bool {
+        let taken = self.place.as_ref().and_then(|place| place.take());
+        taken.is_some()
+    }
+
+    fn generation(&self) -> u64 {
+        self.shared.generation.load(Ordering::Relaxed)
     }
 }

@@ -3,14 +3,20 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::event::EventLog;
-use super::request::Delivery;
+use super::request::{Delivery, Place};
 use super::worker::{Control, Job};
 use super::{Cell, EventKind, EventStream, Execution, SessionName};
 use crate::execution::{ErrorClass, LiveEvent, LiveOutput, Outcome, live_output};
+
+/// What is kept of what a kernel prints while it is ended.
+const LAST_WORDS_BYTES: usize = 1 << 20;
+const CLOSED: &str = "the session was closed; open it again";
+const FULL: &str =
+    "32 cells wait for this session already; wait for some of them, or use another session";
 
 /// What the handles and the task of a session share.
 #[derive(Debug)]
@@ -21,11 +27,21 @@ pub(super) struct Shared {
     /// The cell that runs: interrupts it.
     pub(super) current: Mutex<Option<CancellationToken>>,
     pub(super) closed: AtomicBool,
+    /// Fires when the manager is gone.
+    pub(super) manager_gone: CancellationToken,
 }
 
 impl Shared {
     pub(super) fn current(&self) -> MutexGuard<'_, Option<CancellationToken>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A cell has its result.
+    pub(super) fn finished(&self, cell: Option<u64>, outcome: &Outcome) {
+        if self.events.is_watched() {
+            let outcome = Box::new(outcome.clone());
+            self.events.emit(cell, EventKind::CellFinished { outcome });
+        }
     }
 }
 
@@ -36,6 +52,8 @@ pub struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) jobs: mpsc::Sender<Job>,
     pub(super) controls: mpsc::Sender<Control>,
+    /// For the cells that wait.
+    pub(super) places: Arc<Semaphore>,
 }
 
 /// What a kernel printed while it was ended in good order.
@@ -71,13 +89,19 @@ impl Session {
         } else {
             (None, None)
         };
+        let fault = cell.fault();
+        let place = match Arc::clone(&self.places).try_acquire_owned() {
+            Ok(permit) if fault.is_none() => Some(Arc::new(Place::new(cell, sender, permit))),
+            Ok(_) | Err(_) => None,
+        };
         let execution = Execution {
             result,
             interrupt: interrupt.clone(),
             live,
-            generation,
+            shared: Arc::clone(&self.shared),
+            place: place.clone(),
         };
-        let refuse = |answer: oneshot::Sender<Delivery>, class, sentence: String| {
+        let refuse = |answer: oneshot::Sender<Delivery>, class, sentence: &str| {
             let outcome = Outcome::not_run(class, sentence, generation);
             // The caller may be gone already.
             drop(answer.send(Delivery {
@@ -85,29 +109,35 @@ impl Session {
                 received: Arc::default(),
             }));
         };
-        if let Some(fault) = cell.fault() {
-            refuse(answer, ErrorClass::Usage, fault);
+        if let Some(fault) = fault {
+            refuse(answer, ErrorClass::Usage, &fault);
             return execution;
         }
-        match self.jobs.try_send(Job {
-            cell,
+        if self.is_closed() {
+            refuse(answer, ErrorClass::Unavailable, CLOSED);
+            return execution;
+        }
+        let Some(place) = place else {
+            refuse(answer, ErrorClass::Busy, FULL);
+            return execution;
+        };
+        // Told first: it may start on another thread before this one goes on.
+        self.shared.events.emit(None, EventKind::CellQueued);
+        let job = Job {
+            place,
             answer,
             interrupt,
-            live: sender,
-        }) {
-            Ok(()) => self.shared.events.emit(None, EventKind::CellQueued),
-            Err(mpsc::error::TrySendError::Full(job)) => refuse(
-                job.answer,
-                ErrorClass::Busy,
-                "32 cells wait for this session already; wait for some of them, or use another \
-                 session"
-                    .to_owned(),
-            ),
-            Err(mpsc::error::TrySendError::Closed(job)) => refuse(
-                job.answer,
-                ErrorClass::Unavailable,
-                "the session was closed; open it again".to_owned(),
-            ),
+        };
+        match self.jobs.try_send(job) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(job)) => {
+                job.place.take();
+                refuse(job.answer, ErrorClass::Busy, FULL);
+            }
+            Err(mpsc::error::TrySendError::Closed(job)) => {
+                job.place.take();
+                refuse(job.answer, ErrorClass::Unavailable, CLOSED);
+            }
         }
         execution
     }
@@ -122,7 +152,6 @@ impl Session {
     /// afterwards, on a fresh kernel.
     pub async fn reset(&self) {
         let (done, finished) = oneshot::channel();
-        self.interrupt();
         if self.controls.send(Control::Reset { done }).await.is_ok() {
             // The task answers or is gone; either way it is done.
             drop(finished.await);
@@ -134,8 +163,8 @@ impl Session {
     pub async fn close(&self) -> Ended {
         self.shared.closed.store(true, Ordering::Release);
         let (done, finished) = oneshot::channel();
-        self.interrupt();
-        if self.controls.send(Control::Close { done }).await.is_ok() {
+        let close = Control::Close { done: Some(done) };
+        if self.controls.send(close).await.is_ok() {
             return finished.await.unwrap_or_default();
         }
         Ended::default()
@@ -143,7 +172,9 @@ impl Session {
 
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
-        self.shared.closed.load(Ordering::Acquire) || self.jobs.is_closed()
+        self.shared.closed.load(Ordering::Acquire)
+            || self.jobs.is_closed()
+            || self.shared.manager_gone.is_cancelled()
     }
 
     /// What happens in it from now on.
@@ -152,11 +183,15 @@ impl Session {
     }
 }
 
-/// Reads a live output to its end.
+/// Reads a live output to its end; of a flood only the beginning is kept.
 pub(super) async fn collect(mut live: LiveOutput) -> Vec<LiveEvent> {
     let mut pieces = Vec::new();
+    let mut bytes = 0;
     while let Some(piece) = live.next().await {
-        pieces.push(piece);
+        if bytes < LAST_WORDS_BYTES {
+            bytes += piece.len();
+            pieces.push(piece);
+        }
     }
     pieces
 }

@@ -1,4 +1,4 @@
-//! The task of a session: runs its cells one after the other, and knows what its kernel holds.
+//! The task of a session: runs its cells one after the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,42 +6,44 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::event::Texts;
-use super::record::Record;
-use super::request::Delivery;
-use super::session::{Shared, collect};
+use super::keeper::{Keeper, Next, NoKernel};
+use super::request::{Delivery, Place, interrupted_while_waiting};
+use super::session::Shared;
 use super::starter::Starter;
 use super::{Cell, Ended, EventKind};
 use crate::config::Limits;
 use crate::execution::{
-    BackgroundOutput, Caps, CellAuthority, CellRun, CellTask, ErrorClass, How, LiveSender, Loss,
-    LossReason, Outcome, Story, live_output, outcome_of, run, shutdown_sink,
+    BackgroundOutput, Caps, CellAuthority, CellRun, CellTask, ErrorClass, How, LiveSender,
+    LossReason, Outcome, Story, outcome_of, run,
 };
+use crate::folders::OwnFolder;
 use crate::ids::random_hex;
 use crate::jupyter::FrameError;
-use crate::kernel::{Death, Kernel, KernelState, Trigger};
-use crate::output::Windowed;
-use crate::provisioner::{KernelExit, ProvisionError};
+use crate::kernel::{Death, Kernel};
 use crate::tools::{Authority, Terms, ToolEvent, ToolServer, ToolUse};
 
-/// A cell that waits.
+/// A cell that was handed over.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) cell: Cell,
+    /// The cell, while it waits: whoever takes it out decides what becomes of it.
+    pub(super) place: Arc<Place>,
     pub(super) answer: oneshot::Sender<Delivery>,
     pub(super) interrupt: CancellationToken,
-    pub(super) live: Option<LiveSender>,
 }
 
 /// What is wanted of the session as a whole.
 #[derive(Debug)]
 pub(super) enum Control {
-    Reset { done: oneshot::Sender<()> },
-    Close { done: oneshot::Sender<Ended> },
+    Reset {
+        done: oneshot::Sender<()>,
+    },
+    Close {
+        done: Option<oneshot::Sender<Ended>>,
+    },
 }
 
 /// What the task is told when it begins.
@@ -53,40 +55,17 @@ pub(super) struct SessionTerms {
     pub(super) commands_environment: Arc<Vec<(String, String)>>,
 }
 
-#[derive(Debug, Default)]
-enum Slot {
-    #[default]
-    Empty,
-    Starting(JoinHandle<Result<Kernel, ProvisionError>>),
-    Ready(Kernel),
-}
-
-/// A loss that was not yet told to everyone who must know.
-#[derive(Debug)]
-struct Untold {
-    loss: Loss,
-    /// Set when a result that holds the lost names was received.
-    told: Vec<Arc<AtomicBool>>,
-    /// Set when a result of the new kernel was received, which says why it is new.
-    announced: Vec<Arc<AtomicBool>>,
-}
-
 #[derive(Debug)]
 pub(super) struct Worker {
     shared: Arc<Shared>,
     terms: SessionTerms,
-    starter: Starter,
     tools: ToolServer,
+    keeper: Keeper,
     id: String,
-    slot: Slot,
-    state: KernelState,
-    record: Record,
-    /// Cells that this kernel was given.
-    count: u64,
     /// Cells of the session, over all its kernels.
     cells: u64,
-    generation: u64,
-    untold: Option<Untold>,
+    /// Holds the socket of the tools, so it goes after them.
+    _sockets: Arc<OwnFolder>,
 }
 
 /// The authority of a cell, as the running of cells knows it.
@@ -105,84 +84,115 @@ impl Worker {
         terms: SessionTerms,
         starter: Starter,
         tools: ToolServer,
+        sockets: Arc<OwnFolder>,
     ) -> Self {
         Self {
+            keeper: Keeper::new(Arc::clone(&shared), starter, terms.end_grace),
             shared,
             terms,
-            starter,
             tools,
             id: random_hex(8),
-            slot: Slot::Empty,
-            state: KernelState::Dead,
-            record: Record::default(),
-            count: 0,
             cells: 0,
-            generation: 0,
-            untold: None,
+            _sockets: sockets,
         }
     }
 
-    /// Runs until the session is closed or nobody holds it any more.
+    /// Runs until the session is closed or its manager is gone.
     pub(super) async fn run(
         mut self,
         mut jobs: mpsc::Receiver<Job>,
         mut controls: mpsc::Receiver<Control>,
     ) {
+        let manager_gone = self.shared.manager_gone.clone();
+        let mut wanted = None;
+        loop {
+            let control = if let Some(control) = wanted.take() {
+                control
+            } else {
+                tokio::select! {
+                    biased;
+                    control = next_control(&mut controls, &manager_gone) => control,
+                    job = jobs.recv() => match job {
+                        Some(job) => {
+                            wanted = self.serve(job, &mut controls, &manager_gone).await;
+                            continue;
+                        }
+                        None => Control::Close { done: None },
+                    },
+                    () = self.keeper.watch() => continue,
+                }
+            };
+            match control {
+                Control::Reset { done } => {
+                    self.keeper.reset().await;
+                    // Whoever asked may be gone.
+                    done.send(()).ok();
+                }
+                Control::Close { done } => {
+                    self.shared.closed.store(true, Ordering::Release);
+                    jobs.close();
+                    // Those who wait are told at once.
+                    while jobs.try_recv().is_ok() {}
+                    let ended = self.keeper.end(LossReason::SessionClosed).await;
+                    if let Some(done) = done {
+                        drop(done.send(ended));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Runs one cell. What is wanted of the session meanwhile ends the cell as interrupted, and is
+    /// returned: it comes before the cells that wait.
+    async fn serve(
+        &mut self,
+        job: Job,
+        controls: &mut mpsc::Receiver<Control>,
+        manager_gone: &CancellationToken,
+    ) -> Option<Control> {
+        let interrupt = job.interrupt.clone();
+        let shared = Arc::clone(&self.shared);
+        let mut wanted = None;
+        let mut running = std::pin::pin!(self.serve_alone(job));
         loop {
             tokio::select! {
                 biased;
-                control = controls.recv() => match control {
-                    Some(Control::Reset { done }) => {
-                        self.reset().await;
-                        // Whoever asked may be gone.
-                        done.send(()).ok();
+                () = &mut running => return wanted,
+                control = next_control(controls, manager_gone), if wanted.is_none() => {
+                    if matches!(control, Control::Close { .. }) {
+                        shared.closed.store(true, Ordering::Release);
                     }
-                    Some(Control::Close { done }) => {
-                        jobs.close();
-                        let ended = self.end_kernel(LossReason::SessionClosed).await;
-                        drop(done.send(ended));
-                        return;
-                    }
-                    None => break,
-                },
-                job = jobs.recv() => match job {
-                    Some(job) => self.serve(job).await,
-                    None => break,
-                },
+                    wanted = Some(control);
+                    interrupt.cancel();
+                }
             }
         }
-        self.end_kernel(LossReason::SessionClosed).await;
     }
 
     /// Runs one cell and delivers its result.
-    async fn serve(&mut self, job: Job) {
+    async fn serve_alone(&mut self, job: Job) {
         let Job {
-            cell,
+            place,
             answer,
             interrupt,
-            live,
         } = job;
-        if answer.is_closed() {
-            // Its caller has gone away while it waited: it does not run.
+        let Some((cell, live)) = place.take() else {
+            // It was interrupted or its caller has gone away while it waited: it does not run.
             return;
-        }
+        };
         let received = Arc::new(AtomicBool::new(false));
+        let before = self.cells;
         let outcome = if interrupt.is_cancelled() || self.shared.closed.load(Ordering::Acquire) {
-            let sentence = "interrupted while it waited; it did not run and state is kept";
-            Outcome::not_run(ErrorClass::Interrupted, sentence, self.generation)
+            interrupted_while_waiting(self.keeper.generation())
         } else {
             *self.shared.current() = Some(interrupt.clone());
             let outcome = self.execute(&cell, &interrupt, live, &received).await;
             *self.shared.current() = None;
             outcome
         };
-        let number = Some(self.cells);
-        if self.shared.events.is_watched() {
-            let outcome = Box::new(outcome.clone());
-            self.shared
-                .events
-                .emit(number, EventKind::CellFinished { outcome });
-        }
+        let number = (self.cells > before).then_some(self.cells);
+        self.shared.finished(number, &outcome);
         // If the caller is gone the loss stays untold.
         drop(answer.send(Delivery { outcome, received }));
     }
@@ -194,24 +204,31 @@ impl Worker {
         live: Option<LiveSender>,
         received: &Arc<AtomicBool>,
     ) -> Outcome {
-        if cell.reset && self.count > 0 {
-            self.reset().await;
+        if cell.reset {
+            self.keeper.reset().await;
         }
         let timeout = cell.timeout.unwrap_or(self.terms.limits.timeout);
         // The second time it is the kernel that was started for this cell.
         for last in [false, true] {
-            let kernel = match self.kernel().await {
+            let kernel = match self.keeper.kernel(interrupt).await {
                 Ok(kernel) => kernel,
-                Err(error) => {
+                Err(NoKernel::Failed(error)) => {
                     let sentence = format!("no kernel could be started: {error}");
-                    return Outcome::not_run(ErrorClass::Unavailable, sentence, self.generation);
+                    let generation = self.keeper.generation();
+                    return Outcome::not_run(ErrorClass::Unavailable, sentence, generation);
+                }
+                Err(NoKernel::Interrupted) => {
+                    let sentence = "interrupted while its kernel was started; it did not run";
+                    let generation = self.keeper.generation();
+                    return Outcome::not_run(ErrorClass::Interrupted, sentence, generation);
                 }
             };
-            let background = kernel.take_background();
+            self.tools.admit(kernel.pid());
+            let background = self.keeper.background(&kernel);
             let ran = if interrupt.is_cancelled() {
                 // It was interrupted while its kernel was started.
                 kernel.kill();
-                Ok(nothing_ran(How::Interrupted))
+                Ok(CellRun::without_output(How::Interrupted))
             } else {
                 self.run_cell(&kernel, cell, timeout, interrupt, live.clone())
                     .await
@@ -222,18 +239,20 @@ impl Worker {
                     ..
                 }) if !last => {
                     // It died while nobody looked; the cell has not run yet.
-                    self.lost(LossReason::KernelDied, &format!("kernel_died: it {death}"));
+                    self.keeper.keep_background(background);
+                    self.keeper.died(&death, Next::Restart);
                 }
                 Ok(run) => return self.finish(run, timeout, background, received),
                 Err(error) => {
-                    return Outcome::not_run(ErrorClass::Usage, error.to_string(), self.generation);
+                    let generation = self.keeper.generation();
+                    return Outcome::not_run(ErrorClass::Usage, error.to_string(), generation);
                 }
             }
         }
         Outcome::not_run(
             ErrorClass::KernelDied,
             "the kernel died as it started",
-            self.generation,
+            self.keeper.generation(),
         )
     }
 
@@ -246,7 +265,6 @@ impl Worker {
         live: Option<LiveSender>,
     ) -> Result<CellRun, FrameError> {
         self.cells += 1;
-        self.count += 1;
         let number = self.cells;
         let shared = Arc::clone(&self.shared);
         let watched = shared.events.is_watched();
@@ -263,7 +281,7 @@ impl Worker {
         });
         self.tools.open(Arc::clone(&authority));
         shared.events.emit(Some(number), EventKind::CellStarted);
-        self.trigger(Trigger::CellSent, "a cell was sent");
+        self.keeper.give();
         let mut texts = Texts::default();
         let observer = watched.then(|| {
             Box::new(move |event: &_| shared.events.output(number, &mut texts, event)) as _
@@ -293,41 +311,40 @@ impl Worker {
         background: Option<(String, u64)>,
         received: &Arc<AtomicBool>,
     ) -> Outcome {
-        let (count, generation) = (self.count, self.generation);
-        let earlier_loss = self.untold();
+        let (count, generation) = (self.keeper.count(), self.keeper.generation());
+        let earlier_loss = self.keeper.untold();
         let mut warnings = Vec::new();
+        let killed = Death::Ended;
+        let is_closed = self.shared.closed.load(Ordering::Acquire);
         let loss = match &run.how {
             How::Replied(reply) => {
                 let report = reply.warmcell.as_ref();
-                self.record.completed(report.map(|report| &report.names));
+                self.keeper.completed(report.map(|report| &report.names));
                 if let Some(report) = report {
                     warnings.extend(report.warnings.iter().take(10).cloned());
                 }
-                self.trigger(Trigger::CellEnded, "the cell has ended");
                 None
             }
             How::TimedOut => {
                 let detail = format!("timeout {} s", timeout.as_secs_f64());
-                Some(self.lost(LossReason::Timeout, &detail))
+                let loss = self
+                    .keeper
+                    .lost(LossReason::Timeout, &detail, &killed, Next::Restart);
+                Some(loss)
             }
-            How::Interrupted if self.shared.closed.load(Ordering::Acquire) => {
-                Some(self.lost(LossReason::SessionClosed, "session_closed"))
+            How::Interrupted => {
+                let (reason, next) = if is_closed {
+                    (LossReason::SessionClosed, Next::Wait)
+                } else {
+                    (LossReason::Interrupt, Next::Restart)
+                };
+                Some(self.keeper.lost(reason, reason.word(), &killed, next))
             }
-            How::Interrupted => Some(self.lost(LossReason::Interrupt, "interrupt")),
             How::Died(death) | How::NotStarted(death) => {
-                self.exited(death);
-                let detail = format!("kernel_died: it {death}");
-                Some(self.lost(LossReason::KernelDied, &detail))
+                Some(self.keeper.died(death, Next::Restart))
             }
         };
-        match (&mut self.untold, &loss) {
-            (Some(untold), Some(_)) => untold.told.push(Arc::clone(received)),
-            (Some(untold), None) => {
-                untold.told.push(Arc::clone(received));
-                untold.announced.push(Arc::clone(received));
-            }
-            (None, _) => {}
-        }
+        self.keeper.tell(received, loss.is_none());
         let story = Story {
             execution_count: count.max(1),
             generation,
@@ -342,156 +359,17 @@ impl Worker {
         };
         outcome_of(run, story)
     }
+}
 
-    /// The loss that is to be told with this cell, and whether its names were told already.
-    fn untold(&mut self) -> Option<(Loss, bool)> {
-        let is_set = |flags: &[Arc<AtomicBool>]| flags.iter().any(|it| it.load(Ordering::Acquire));
-        if self
-            .untold
-            .as_ref()
-            .is_some_and(|untold| is_set(&untold.announced))
-        {
-            self.untold = None;
-        }
-        let untold = self.untold.as_ref()?;
-        Some((untold.loss.clone(), is_set(&untold.told)))
-    }
-
-    // The kernel.
-
-    /// The kernel, started if there is none.
-    async fn kernel(&mut self) -> Result<Kernel, ProvisionError> {
-        if let Slot::Ready(kernel) = &self.slot {
-            match kernel.death() {
-                None => return Ok(kernel.clone()),
-                Some(death) => {
-                    self.exited(&death);
-                    self.lost(LossReason::KernelDied, &format!("kernel_died: it {death}"));
-                }
-            }
-        }
-        if matches!(self.slot, Slot::Empty) {
-            self.trigger(Trigger::Start, "a cell needs a kernel");
-            self.begin_start();
-        }
-        let Slot::Starting(starting) = &mut self.slot else {
-            return Err(ProvisionError::ForkserverGone {
-                reason: "is gone".to_owned(),
-            });
-        };
-        let started = starting.await.unwrap_or_else(|_the_runtime_ends| {
-            Err(ProvisionError::ForkserverGone {
-                reason: "was given up".to_owned(),
-            })
-        });
-        match started {
-            Ok(kernel) => {
-                self.starter.keep_interpreter(&kernel);
-                self.tools.admit(kernel.pid());
-                self.trigger(Trigger::Started, "the process was forked");
-                self.slot = Slot::Ready(kernel.clone());
-                Ok(kernel)
-            }
-            Err(error) => {
-                self.slot = Slot::Empty;
-                self.trigger(Trigger::StartFailed, "it could not be started");
-                Err(error)
-            }
-        }
-    }
-
-    fn begin_start(&mut self) {
-        self.generation += 1;
-        self.shared
-            .generation
-            .store(self.generation, Ordering::Relaxed);
-        self.shared.events.set_generation(self.generation);
-        self.record = Record::default();
-        self.count = 0;
-        self.slot = Slot::Starting(tokio::spawn(self.starter.clone().start()));
-    }
-
-    /// The kernel is gone, or is being killed: says what is lost with it and starts the next one.
-    fn lost(&mut self, reason: LossReason, detail: &str) -> Loss {
-        let loss = Loss {
-            reason,
-            detail: detail.to_owned(),
-            lost: self.record.as_lost(),
-        };
-        let earlier = self
-            .untold()
-            .filter(|(_, told)| !told)
-            .map(|(earlier, _)| earlier.lost);
-        let lost = match earlier {
-            Some(earlier) => earlier.and_then(&loss.lost),
-            None => loss.lost.clone(),
-        };
-        self.untold = Some(Untold {
-            loss: Loss {
-                lost,
-                ..loss.clone()
-            },
-            told: Vec::new(),
-            announced: Vec::new(),
-        });
-        // The handle goes: whatever is left of the kernel ends.
-        self.slot = Slot::Empty;
-        if reason == LossReason::SessionClosed {
-            self.trigger(Trigger::Ended, reason.word());
-        } else {
-            self.trigger(Trigger::Lost, reason.word());
-            self.begin_start();
-        }
-        loss
-    }
-
-    async fn reset(&mut self) {
-        if self.count == 0 {
-            return;
-        }
-        self.shut_down().await;
-        self.lost(LossReason::Reset, "reset");
-    }
-
-    /// Ends the kernel for good.
-    async fn end_kernel(&mut self, reason: LossReason) -> Ended {
-        if let Slot::Starting(starting) = &mut self.slot
-            && let Ok(Ok(kernel)) = starting.await
-        {
-            self.slot = Slot::Ready(kernel);
-        }
-        let ended = self.shut_down().await;
-        self.slot = Slot::Empty;
-        self.trigger(Trigger::Ended, reason.word());
-        ended
-    }
-
-    /// Gives the kernel its time to end in good order, and waits until it is gone.
-    async fn shut_down(&mut self) -> Ended {
-        let Slot::Ready(kernel) = &self.slot else {
-            return Ended::default();
-        };
-        let (sender, live) = live_output();
-        let sink = shutdown_sink(sender);
-        let (output, ()) = tokio::join!(
-            collect(live),
-            kernel.shut_down(self.terms.end_grace, Some(sink))
-        );
-        Ended { output }
-    }
-
-    // What is told.
-
-    fn trigger(&mut self, trigger: Trigger, reason: &str) {
-        let transition = self.state.apply(trigger);
-        self.shared.events.transition(transition, reason);
-    }
-
-    fn exited(&self, death: &Death) {
-        match death {
-            Death::Exited(exit) => self.shared.events.exited(exit),
-            _ => self.shared.events.exited(&KernelExit::Signal(9)),
-        }
+/// What is wanted next of the session; its end, if nobody can want anything any more.
+async fn next_control(
+    controls: &mut mpsc::Receiver<Control>,
+    manager_gone: &CancellationToken,
+) -> Control {
+    tokio::select! {
+        biased;
+        control = controls.recv() => control.unwrap_or(Control::Close { done: None }),
+        () = manager_gone.cancelled() => Control::Close { done: None },
     }
 }
 
@@ -503,23 +381,4 @@ fn tool_observer(shared: Arc<Shared>, cell: u64) -> Arc<dyn Fn(ToolEvent) + Send
         };
         shared.events.emit(Some(cell), kind);
     })
-}
-
-/// The run of a cell that was ended before it began.
-fn nothing_ran(how: How) -> CellRun {
-    let nothing = || Windowed {
-        text: String::new(),
-        total: 0,
-        captured: 0,
-        omitted: 0,
-    };
-    CellRun {
-        how,
-        stdout: nothing(),
-        stderr: nothing(),
-        result: None,
-        duration: Duration::ZERO,
-        tool_use: ToolUse::default(),
-        dropped_messages: 0,
-    }
 }

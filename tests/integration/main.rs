@@ -1,6 +1,8 @@
 //! Tests with real kernels, in one binary. Each has a home, a runtime folder and a mark of its own;
 //! whatever bears the mark and is still there at the end is a survivor, and fails the test.
 #![expect(
+    clippy::indexing_slicing,
+    clippy::unnecessary_debug_formatting,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
@@ -14,6 +16,22 @@ mod cells;
 mod command_line;
 mod documentation;
 mod exits;
+mod lifecycle_balance;
+mod lifecycle_bare;
+mod lifecycle_deaths;
+mod lifecycle_end;
+mod lifecycle_events;
+mod lifecycle_exec;
+mod lifecycle_forkserver;
+mod lifecycle_interrupts;
+mod lifecycle_jobs;
+mod lifecycle_kept;
+mod lifecycle_losses;
+mod lifecycle_orphans;
+mod lifecycle_queue;
+mod lifecycle_start;
+mod lifecycle_support;
+mod lifecycle_timeouts;
 mod names;
 mod output;
 mod support;
