@@ -23,8 +23,7 @@ use crate::environment::Interpreter;
 use crate::ids::random_hex;
 use crate::process::{
     ControlSocket, MAX_CONTROL_MESSAGE_BYTES, Marker, Pidfd, PipeReader, ProcessError, Program,
-    ReadOutcome,
-    Spawned, Stdio, end_orphans, memory_file, output_pipe, spawn,
+    ReadOutcome, Spawned, Stdio, end_orphans, memory_file, output_pipe, spawn,
 };
 use crate::python_source::{BOOT, TOO_OLD};
 
@@ -128,13 +127,12 @@ impl Forkserver {
     pub(super) async fn start(spec: ForkserverSpec) -> Result<Arc<Self>, StartFailure> {
         let (control, theirs) = ControlSocket::pair()?;
         let (printed, print_end) = output_pipe()?;
-        let also =
-            print_end
-                .try_clone()
-                .map_err(|source| ProcessError::Descriptor {
-                    what: "a pipe",
-                    source,
-                })?;
+        let also = print_end
+            .try_clone()
+            .map_err(|source| ProcessError::Descriptor {
+                what: "a pipe",
+                source,
+            })?;
         let marker = Marker {
             entry: format!("{MARKER_NAME}={}", random_hex(12)),
         };
