@@ -11,7 +11,7 @@ import sys
 
 from . import platform_calls, streams
 from .own import BUILTINS as __builtins__  # noqa: F401
-from .own import os
+from .own import MODULES, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def install(in_child: Callable[[], None]) -> None:
             setattr(module, name, _recording(original))
     _os.system = _flushing(_os.system)
     # From 3.12 on it takes its own reference when it is loaded.
-    subprocess = sys.modules.get("subprocess")
+    subprocess = MODULES.get("subprocess")
     if hasattr(subprocess, "_fork_exec"):
         subprocess._fork_exec = _posixsubprocess.fork_exec  # type: ignore[union-attr]
 

@@ -19,6 +19,9 @@ _connection = _local()
 _MAX_REQUEST_BYTES = 64 << 20
 _MAX_REPLY_BYTES = 64 << 20
 
+# How modules are imported when they are needed; a kernel has a way that no file of the user's is in.
+_load = __import__
+
 if "_warmcell" not in sys.modules:
     # A program that a cell has started: the whole process works for that cell.
     try:
@@ -72,8 +75,7 @@ def _ask(tool: str, arguments: dict, unknown: dict) -> dict:
             tool + ": this code belongs to no cell (a thread made with _thread or by C code); "
             "call it from threading.Thread or from the cell itself",
         )
-    import json
-
+    json = _load("json")
     arguments.update(unknown)
     try:
         cwd = os.getcwd()
@@ -120,7 +122,7 @@ def _connect():  # noqa: ANN202 - a socket; naming its type would import the mod
     """This thread's connection, in this process."""
     if getattr(_connection, "pid", None) == os.getpid():
         return _connection.sock
-    import socket
+    socket = _load("socket")
 
     path, token = os.environ.get("HERMES_RPC_SOCKET"), os.environ.get("HERMES_RPC_TOKEN")
     if not path or not token:
@@ -162,8 +164,7 @@ def _exactly(sock, size: int) -> bytes:  # noqa: ANN001
 
 def json_parse(text: object) -> object:
     """Reads JSON from str or bytes; a byte order mark and raw control characters are accepted."""
-    import json
-
+    json = _load("json")
     if isinstance(text, (bytes, bytearray, memoryview)):
         text = bytes(text).decode("utf-8-sig")
     if not isinstance(text, str):
@@ -176,9 +177,7 @@ def json_parse(text: object) -> object:
 
 def shell_quote(text: object) -> str:
     """The text as one word of a POSIX shell."""
-    import shlex
-
-    return shlex.quote(str(text))
+    return _load("shlex").quote(str(text))
 
 
 def retry(function, max_attempts: int = 3, delay: float = 2):  # noqa: ANN001, ANN201
