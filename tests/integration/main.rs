@@ -20,5 +20,6 @@ mod hostile;
 mod names;
 mod namespace;
 mod output;
+mod results;
 mod support;
 mod tracebacks;
