@@ -19,7 +19,7 @@ class Loop:
     def __init__(self, interrupts: Interrupts) -> None:
         self._asyncio = shadow.load("asyncio")
         self._interrupts = interrupts
-        self._loop = self._asyncio.new_event_loop()
+        self._loop = self._new_loop()
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Runs it to its end; KeyboardInterrupt if it ended because the cell was interrupted."""
@@ -29,7 +29,7 @@ class Loop:
         try:
             interrupts.wait_begins()
             if self._loop.is_closed():
-                self._loop = self._asyncio.new_event_loop()
+                self._loop = self._new_loop()
             loop = self._loop
             task = loop.create_task(coroutine)
             interrupts.wait_for(loop, task)
@@ -62,6 +62,12 @@ class Loop:
                 continue
             except Exception:  # noqa: BLE001 - what was raised first is what counts
                 return
+
+    def _new_loop(self) -> Any:
+        try:
+            return self._asyncio.new_event_loop()
+        except Exception:  # noqa: BLE001 - the cell's policy fails, or its asyncio.py is in the way
+            return self._asyncio.SelectorEventLoop()
 
     @staticmethod
     def _drive(loop: Any, task: Any) -> Any:

@@ -7,13 +7,14 @@ may be too long for the link.
 
 from __future__ import annotations
 
+import resource
 import sys
 
 from . import shadow
 from .link import cut, exact, without_surrogates
 from .names import type_name
 from .own import BUILTINS as __builtins__  # noqa: F401
-from .own import os
+from .own import MODULES, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LINE_BYTES = 2_000
 _PROCESS_LIMIT = 11
+
+# The lines of cells, as linecache has them.
+sources: dict[str, Any] = {}
 
 
 def describe(
@@ -103,8 +107,6 @@ def _kind(failure: BaseException, syntax: bool, interrupted: bool) -> str:
 
 
 def _memory_is_limited() -> bool:
-    import resource
-
     return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
@@ -130,12 +132,17 @@ def _lines_and_line(failure: BaseException) -> tuple[list[str], str]:
 
 def _format(failure: BaseException) -> tuple[list[str], str]:
     traceback = shadow.load("traceback")
+    if "linecache" not in MODULES or MODULES["linecache"] is not traceback.linecache:
+        traceback.linecache.cache.update(sources)
     shown = _skip_ours(failure.__traceback__)
     formatted = traceback.TracebackException(type(failure), failure, shown)
     _hide_ours(formatted)
-    only = list(formatted.format_exception_only())
+    with shadow.Standard():
+        # It imports more while it formats.
+        only = list(formatted.format_exception_only())
+        lines = list(formatted.format())
     line = only[-1] if isinstance(failure, SyntaxError) else only[0]
-    return list(formatted.format()), line.strip().partition("\n")[0]
+    return lines, line.strip().partition("\n")[0]
 
 
 def _format_alone(failure: BaseException) -> tuple[list[str], str]:
@@ -149,8 +156,11 @@ def _format_alone(failure: BaseException) -> tuple[list[str], str]:
     while traceback is not None and len(lines) < 200:
         code = traceback.tb_frame.f_code
         if not is_ours(code.co_filename):
-            place = f'  File "{code.co_filename}", line {traceback.tb_lineno}, in {code.co_name}\n'
-            lines.append(place)
+            number = traceback.tb_lineno
+            lines.append(f'  File "{code.co_filename}", line {number}, in {code.co_name}\n')
+            source = sources.get(code.co_filename)
+            if source is not None and 0 < number <= len(source[2]):
+                lines.append(f"    {source[2][number - 1].strip()}\n")
         traceback = traceback.tb_next
     return [*lines, line + "\n"], line.partition("\n")[0]
 

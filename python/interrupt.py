@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import mmap
 import sys
+from _signal import SIGINT, default_int_handler
+from _signal import signal as set_handler
 from _thread import get_ident
-from signal import SIGINT, default_int_handler
-from signal import signal as set_handler
 from struct import unpack_from
 
 from . import signals, streams

@@ -10,11 +10,10 @@ import sys
 from time import time_ns
 
 from .own import BUILTINS as __builtins__  # noqa: F401
-from .own import os
+from .own import MODULES, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
     from typing import Any
 
 # The clock of file systems ticks this slowly: a younger directory may change and look the same.
@@ -32,7 +31,7 @@ def install(preloaded: set[str], namespace: dict[str, Any]) -> None:
     global _namespace
     _preloaded.update(preloaded)
     _namespace = namespace
-    _path[:] = sys.path
+    _path[:] = [folder for folder in sys.path if folder]
 
 
 def drop_shadowed() -> None:
@@ -64,44 +63,50 @@ def _is_package(name: str) -> bool:
 
 def _drop(name: str) -> None:
     _preloaded.discard(name)
-    module = sys.modules.get(name)
+    module = MODULES.get(name)
     if any(value is module for value in list(_namespace.values())):
         # The cell has imported it itself: it stays as it was, as in plain Python.
         return
-    for loaded in list(sys.modules):
+    for loaded in list(MODULES):
         if loaded == name or loaded.startswith(name + "."):
-            del sys.modules[loaded]
+            del MODULES[loaded]
+
+
+class Standard:
+    """Within it, imports find the standard library, whatever the cell has put in its place."""
+
+    def __enter__(self) -> None:
+        # What a module itself imports must be standard too.
+        self._theirs = {name: it for name, it in list(MODULES.items()) if _is_theirs(it)}
+        self._before, self._path = set(MODULES), sys.path
+        sys.path = list(_path)
+        for name in self._theirs:
+            MODULES.pop(name, None)
+
+    def __exit__(self, *error: object) -> None:
+        global _stamp
+        sys.path = self._path
+        MODULES.update(self._theirs)
+        added = set(MODULES) - self._before
+        if added:
+            _preloaded.update(added)
+            _stamp = None
 
 
 def load(name: str) -> Any:
-    """A module of the standard library, whatever the cell has put in its place."""
+    """A module of the standard library."""
     module = _loaded.get(name)
     if module is None:
-        _loaded[name] = module = _load(name)
+        with Standard():
+            __import__(name)
+            _loaded[name] = module = MODULES[name]
     return module
 
 
-def _load(name: str) -> ModuleType:
-    global _stamp
-    theirs = sys.modules.get(name)
-    before, path = set(sys.modules), sys.path
-    sys.path = list(_path)
+def _is_theirs(module: object) -> bool:
+    """Whether it came from a folder that was not searched when the kernel began."""
     try:
-        if theirs is not None and not _is_standard(name, theirs):
-            del sys.modules[name]
-        __import__(name)
-        return sys.modules[name]
-    finally:
-        sys.path = path
-        if theirs is not None:
-            sys.modules[name] = theirs
-        _preloaded.update(set(sys.modules) - before)
-        _stamp = None
-
-
-def _is_standard(name: str, module: ModuleType) -> bool:
-    from _frozen_importlib_external import PathFinder  # type: ignore[import-not-found]
-
-    spec = PathFinder.find_spec(name, _path)
-    origin = getattr(getattr(module, "__spec__", None), "origin", None)
-    return spec is None or origin == spec.origin
+        file = module.__file__  # type: ignore[attr-defined]
+        return type(file) is str and not file.startswith(tuple(_path))
+    except BaseException:  # noqa: BLE001 - anything can stand in MODULES
+        return False

@@ -13,9 +13,12 @@
 
 mod architecture;
 mod cells;
+mod children;
 mod command_line;
 mod documentation;
 mod exits;
+mod games;
+mod hostile;
 mod lifecycle_balance;
 mod lifecycle_bare;
 mod lifecycle_deaths;
@@ -33,7 +36,9 @@ mod lifecycle_start;
 mod lifecycle_support;
 mod lifecycle_timeouts;
 mod names;
+mod namespace;
 mod output;
+mod results;
 mod support;
 mod tools_arguments;
 mod tools_budget;
