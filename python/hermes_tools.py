@@ -369,9 +369,7 @@ def _scan_error(text: str) -> ValueError:
     It looks for its exception in json.decoder, which may not be loaded, or be somebody else's.
     """
     try:
-        from json import loads
-
-        loads(text, strict=False)
+        _load("json").loads(text, strict=False)
     except ValueError as error:
         return error
     except Exception:  # noqa: BLE001 - somebody else's json module may do anything
@@ -381,10 +379,9 @@ def _scan_error(text: str) -> ValueError:
 
 def _json_error(message: str, text: str, at: int) -> ValueError:
     try:
-        from json import JSONDecodeError
-    except ImportError:
+        return _load("json").JSONDecodeError(message, text, at)
+    except Exception:  # noqa: BLE001 - somebody else's json module may do anything
         return ValueError(f"{message}: char {at}")
-    return JSONDecodeError(message, text, at)
 
 
 _UNQUOTED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")
