@@ -6,7 +6,7 @@ stay the cell's. Where it cannot be had, nothing rings.
 
 from __future__ import annotations
 
-import signal
+import _signal as signal
 from struct import pack
 
 from .own import BUILTINS as __builtins__  # noqa: F401
@@ -33,9 +33,6 @@ def _handle(number: int, frame: Any) -> None:
         _ring()
 
 
-_get_handler, _set_handler = signal.getsignal, signal.signal
-
-
 def ring_in(seconds: float, ring: Callable[[], None]) -> None:
     """Has the function called once on the main thread, which must be the caller's."""
     global _timer, _owner, _ring
@@ -45,13 +42,12 @@ def ring_in(seconds: float, ring: Callable[[], None]) -> None:
     if _owner != os.getpid():
         # A forked process has none of its parent's timers.
         _owner = os.getpid()
-        handler = _get_handler(_SIGNAL)
-        if handler not in (signal.SIG_DFL, _handle):
+        if signal.getsignal(_SIGNAL) not in (signal.SIG_DFL, _handle):
             _timer = None
             return
-        _set_handler(_SIGNAL, _handle)
+        signal.signal(_SIGNAL, _handle)
         signal.siginterrupt(_SIGNAL, False)
         event = pack("@QiiiQQQQQ", 0, _SIGNAL, _TO_ONE_THREAD, _owner, 0, 0, 0, 0, 0)
         _timer = create_timer(_CLOCK_MONOTONIC, event)
-    if _timer is not None and _get_handler(_SIGNAL) is _handle:
+    if _timer is not None and signal.getsignal(_SIGNAL) is _handle:
         set_timer(_timer, seconds)

@@ -19,13 +19,13 @@ class Loop:
     def __init__(self, interrupts: Interrupts) -> None:
         self._asyncio = shadow.load("asyncio")
         self._interrupts = interrupts
-        self._loop = self._asyncio.new_event_loop()
+        self._loop = self._new_loop()
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Runs it to its end; KeyboardInterrupt if it ended because the cell was interrupted."""
         cancelled = self._asyncio.CancelledError
         if self._loop.is_closed():
-            self._loop = self._asyncio.new_event_loop()
+            self._loop = self._new_loop()
         loop = self._loop
         task = loop.create_task(coroutine)
         self._interrupts.wait_for(loop, task)
@@ -51,6 +51,12 @@ class Loop:
             if task.done() and not task.cancelled():
                 # The loop would complain of an exception that nobody has looked at.
                 task.exception()
+
+    def _new_loop(self) -> Any:
+        try:
+            return self._asyncio.new_event_loop()
+        except Exception:  # noqa: BLE001 - the cell's policy fails, or its asyncio.py is in the way
+            return self._asyncio.SelectorEventLoop()
 
     @staticmethod
     def _drive(loop: Any, task: Any) -> Any:

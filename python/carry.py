@@ -14,6 +14,7 @@ from _functools import partial
 from . import streams
 from .hooks import when_imported
 from .own import BUILTINS as __builtins__  # noqa: F401
+from .own import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +39,21 @@ def install(tools: Any) -> None:
         when_imported(name, partial(hook, tools.current_cell, tools.Carried))
     when_imported("multiprocessing.context", _fork_by_default)
     when_imported("multiprocessing.reduction", _check_processes)
+    when_imported("multiprocessing.spawn", lambda module: _share_tools(module, tools))
+
+
+def _share_tools(module: Any, tools: Any) -> None:
+    """A fresh interpreter takes over our sys.path, which does not hold the tools."""
+    get = module.get_preparation_data
+    folder = os.path.dirname(tools.__file__)
+
+    def get_with_tools(name: Any) -> Any:
+        data = get(name)
+        if "sys_path" in data:
+            data["sys_path"] = [*data["sys_path"], folder]
+        return data
+
+    module.get_preparation_data = _like(get_with_tools, get)
 
 
 def _threads(variable: Any, _carried: Any, module: Any) -> None:

@@ -10,7 +10,7 @@ from .awaiting import Loop
 from .compiling import COROUTINE, Compiler
 from .link import LinkLost, cut, exact, loads, without_surrogates
 from .own import BUILTINS as __builtins__  # noqa: F401
-from .own import os
+from .own import MODULES, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Runner:
         self._pid = os.getpid()
         self._count = 0
         self._compiler = Compiler()
+        failures.sources = self._compiler.sources
         self._names = names.Names(self._globals)
         self._loop: Loop | None = None
 
@@ -117,14 +118,13 @@ class Runner:
 
     def _prepare(self, cell: int) -> None:
         self._tools.current_cell.set(cell)
-        os.environ["HERMES_RPC_CELL"] = str(cell)
+        _quietly(lambda: os.environ.__setitem__("HERMES_RPC_CELL", str(cell)))
         self._guard.make_blocking()
         _quietly(_drop_finder_caches)
         _quietly(shadow.drop_shadowed)
-        modules = sys.modules
-        if "__main__" not in modules:
-            modules["__main__"] = self._main
-            modules["hermes_tools"] = self._tools
+        if "__main__" not in MODULES:
+            MODULES["__main__"] = self._main
+            MODULES["hermes_tools"] = self._tools
 
     def _execute(
         self, body: CodeType | None, last: CodeType | None, parent: bytes
@@ -156,8 +156,9 @@ class Runner:
         return self._loop.run(eval(code, self._globals))
 
     def _show(self, value: Any, parent: bytes) -> None:
-        text = without_surrogates(cut(exact(repr(value))))
+        text = repr(value)
         self._interrupts.disarm()
+        text = without_surrogates(cut(exact(text)))
         builtins._ = value  # type: ignore[attr-defined]
         if os.getpid() != self._pid:
             return

@@ -7,12 +7,11 @@ removed and slows every other event.
 from __future__ import annotations
 
 import os as _os
-import sys
 from _functools import partial
 
 from . import platform_calls, streams
 from .own import BUILTINS as __builtins__  # noqa: F401
-from .own import os
+from .own import MODULES, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def install(in_child: Callable[[], None], cell: Callable[[], int]) -> None:
     _wrap(_posixsubprocess, "fork_exec", partial(_spawning, cell, _FORK_EXEC_ENVIRONMENT))
     _wrap(_os, "system", partial(_shell, cell))
     # From 3.11 on it takes its own reference when it is loaded.
-    subprocess = sys.modules.get("subprocess")
+    subprocess = MODULES.get("subprocess")
     if hasattr(subprocess, "_fork_exec"):
         subprocess._fork_exec = _posixsubprocess.fork_exec  # type: ignore[union-attr]
 

@@ -7,6 +7,7 @@ import sys
 from _ast import Expr, Expression, ImportFrom
 
 from .own import BUILTINS as __builtins__  # noqa: F401
+from .own import MODULES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,9 +80,11 @@ class Compiler:
         if lines[-1] == "\n":
             lines.pop()
         entry = (len(code), None, lines, filename)
-        linecache = sys.modules.get("linecache")
-        cache: Any = {} if linecache is None else linecache.cache
-        if self._latest and self._latest not in cache:
+        # A file of the user's may bear the name.
+        cache: Any = getattr(MODULES.get("linecache"), "cache", None)
+        if not isinstance(cache, dict):
+            cache = {}
+        elif self._latest and self._latest not in cache:
             # Emptied, or loaded anew.
             cache.update(self.sources)
         self._latest = filename

@@ -7,13 +7,14 @@ may be too long for the link.
 
 from __future__ import annotations
 
+import resource
 import sys
 
 from . import shadow
 from .link import cut, exact, without_surrogates
 from .names import type_name
 from .own import BUILTINS as __builtins__  # noqa: F401
-from .own import os
+from .own import MODULES, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LINE_BYTES = 2_000
 _PROCESS_LIMIT = 11
+
+# The lines of cells, as linecache has them.
+sources: dict[str, Any] = {}
 
 
 def describe(
@@ -103,8 +107,6 @@ def _kind(failure: BaseException, syntax: bool, interrupted: bool) -> str:
 
 
 def _memory_is_limited() -> bool:
-    import resource
-
     return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
@@ -130,6 +132,8 @@ def _lines_and_line(failure: BaseException) -> tuple[list[str], str]:
 
 def _format(failure: BaseException) -> tuple[list[str], str]:
     traceback = shadow.load("traceback")
+    if "linecache" not in MODULES or MODULES["linecache"] is not traceback.linecache:
+        traceback.linecache.cache.update(sources)
     shown = _skip_ours(failure.__traceback__)
     formatted = traceback.TracebackException(type(failure), failure, shown)
     _hide_ours(formatted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from .own import BUILTINS as __builtins__  # noqa: F401
-from .own import os
+from .own import MODULES, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _STANDARD = os.path.dirname(os.__file__) + os.sep
 
 def when_imported(name: str, hook: Callable[[Any], None]) -> None:
     """Calls the hook with the module, now if it is loaded, else right after it was."""
-    module = sys.modules.get(name)
+    module = MODULES.get(name)
     if module is not None:
         hook(module)
         return

@@ -8,8 +8,8 @@ found when the cell begins.
 from __future__ import annotations
 
 import mmap
-from signal import SIGINT, default_int_handler
-from signal import signal as set_handler
+from _signal import SIGINT, default_int_handler
+from _signal import signal as set_handler
 from struct import unpack_from
 
 from . import signals, streams

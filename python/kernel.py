@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import faulthandler
 import resource
 import signal
@@ -14,7 +15,7 @@ from .descriptors import Guard, close_all_but, move_high
 from .interrupt import Interrupts
 from .link import Link, LinkLost, loads
 from .own import BUILTINS as __builtins__  # noqa: F401
-from .own import os
+from .own import MODULES, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,11 +126,11 @@ def _set_up(
 
 def _fresh_main(tools: ModuleType) -> ModuleType:
     main = type(sys)("__main__")
-    main.__dict__["__builtins__"] = sys.modules["builtins"]
+    main.__dict__["__builtins__"] = MODULES["builtins"]
     main.__dict__["__annotations__"] = {}
     for name in tools.__all__:
         setattr(main, name, getattr(tools, name))
-    sys.modules["__main__"] = main
+    MODULES["__main__"] = main
     return main
 
 
@@ -176,9 +177,7 @@ class Kernel:
 
     def _shut_down(self, header: bytes) -> int:
         """An orderly end: threads, atexit functions, temporary folders, output."""
-        import atexit
-
-        threading = sys.modules.get("threading")
+        threading = MODULES.get("threading")
         for end in (getattr(threading, "_shutdown", None), atexit._run_exitfuncs):
             try:
                 if end is not None:

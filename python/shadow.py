@@ -10,7 +10,7 @@ import sys
 from time import time_ns
 
 from .own import BUILTINS as __builtins__  # noqa: F401
-from .own import os
+from .own import MODULES, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def install(preloaded: set[str], namespace: dict[str, Any]) -> None:
     global _namespace
     _preloaded.update(preloaded)
     _namespace = namespace
-    _path[:] = sys.path
+    _path[:] = [folder for folder in sys.path if folder]
 
 
 def drop_shadowed() -> None:
@@ -64,13 +64,13 @@ def _is_package(name: str) -> bool:
 
 def _drop(name: str) -> None:
     _preloaded.discard(name)
-    module = sys.modules.get(name)
+    module = MODULES.get(name)
     if any(value is module for value in list(_namespace.values())):
         # The cell has imported it itself: it stays as it was, as in plain Python.
         return
-    for loaded in list(sys.modules):
+    for loaded in list(MODULES):
         if loaded == name or loaded.startswith(name + "."):
-            del sys.modules[loaded]
+            del MODULES[loaded]
 
 
 def load(name: str) -> Any:
@@ -83,25 +83,26 @@ def load(name: str) -> Any:
 
 def _load(name: str) -> ModuleType:
     global _stamp
-    theirs = sys.modules.get(name)
-    before, path = set(sys.modules), sys.path
+    # What the module itself imports must be standard too.
+    theirs = {key: module for key, module in list(MODULES.items()) if _is_theirs(module)}
+    before, path = set(MODULES), sys.path
     sys.path = list(_path)
     try:
-        if theirs is not None and not _is_standard(name, theirs):
-            del sys.modules[name]
+        for key in theirs:
+            del MODULES[key]
         __import__(name)
-        return sys.modules[name]
+        return MODULES[name]
     finally:
         sys.path = path
-        if theirs is not None:
-            sys.modules[name] = theirs
-        _preloaded.update(set(sys.modules) - before)
+        MODULES.update(theirs)
+        _preloaded.update(set(MODULES) - before)
         _stamp = None
 
 
-def _is_standard(name: str, module: ModuleType) -> bool:
-    from _frozen_importlib_external import PathFinder  # type: ignore[import-not-found]
-
-    spec = PathFinder.find_spec(name, _path)
-    origin = getattr(getattr(module, "__spec__", None), "origin", None)
-    return spec is None or origin == spec.origin
+def _is_theirs(module: object) -> bool:
+    """Whether it came from a folder that was not searched when the kernel began."""
+    try:
+        file = module.__file__  # type: ignore[attr-defined]
+        return type(file) is str and not file.startswith(tuple(_path))
+    except BaseException:  # noqa: BLE001 - anything can stand in MODULES
+        return False

@@ -23,12 +23,14 @@ inside = False
 _tracer: Any = None
 _profiler: Any = None
 _tell: Callable[[BaseException], None] | None = None
+# Told once until the next cell: an alarm that rings often leaves no time to tell it each time.
+_told = False
 
 
 def enter() -> None:
     """The cell's code begins."""
-    global inside
-    inside = True
+    global inside, _told
+    inside, _told = True, False
     if _profiler is not None:
         sys.setprofile(_profiler)
     if _tracer is not None:
@@ -62,10 +64,12 @@ class Handler:
         return self.handler if inside else self._outside
 
     def _outside(self, number: int, frame: Any) -> None:
+        global _told
         try:
             self.handler(number, frame)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is not for our code
-            if _tell is not None:
+            if _tell is not None and not _told:
+                _told = True
                 _tell(error)
 
 

@@ -21,7 +21,7 @@ from time import monotonic
 
 from .alarm import ring_in
 from .own import BUILTINS as __builtins__  # noqa: F401
-from .own import os
+from .own import MODULES, os
 from .platform_calls import flush_c_stdout
 
 BLOCK_BYTES = 65_536
@@ -115,8 +115,7 @@ class PipeWriter(io.BufferedIOBase):
 
     def _write_out(self, data: bytes) -> None:
         global writing
-        modules = sys.modules
-        if "ctypes" in modules or "_cffi_backend" in modules:
+        if "ctypes" in MODULES or "_cffi_backend" in MODULES:
             # C code may have begun a line.
             flush_c_stdout()
         main = get_ident() == _main_thread

@@ -135,7 +135,7 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
         result: collected.result,
         duration,
         tool_use,
-        dropped_messages,
+        dropped_messages: dropped_messages + collected.unreadable,
     })
 }
 

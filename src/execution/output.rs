@@ -26,6 +26,7 @@ pub(super) struct CellOutput {
     stdout: Window,
     stderr: Window,
     result: Option<String>,
+    unreadable: u64,
     live: Option<LiveSender>,
     observer: Option<Observer>,
 }
@@ -36,6 +37,8 @@ pub(super) struct Collected {
     pub(super) stdout: Windowed,
     pub(super) stderr: Windowed,
     pub(super) result: Option<String>,
+    /// Messages that could not be read.
+    pub(super) unreadable: u64,
 }
 
 impl std::fmt::Debug for CellOutput {
@@ -52,6 +55,7 @@ impl CellOutput {
             stdout: Window::new(caps.stdout),
             stderr: Window::new(caps.stderr),
             result: None,
+            unreadable: 0,
             live,
             observer,
         }
@@ -66,6 +70,7 @@ impl CellOutput {
             stdout: std::mem::replace(&mut self.stdout, nothing()).finish(),
             stderr: std::mem::replace(&mut self.stderr, nothing()).finish(),
             result: self.result.take(),
+            unreadable: self.unreadable,
         }
     }
 
@@ -115,7 +120,10 @@ impl CellSink for CellOutput {
                     self.result = Some(text);
                 }
             }
-            Err(error) => tracing::warn!(%error, "a result could not be read"),
+            Err(error) => {
+                self.unreadable += 1;
+                tracing::warn!(%error, "a result could not be read");
+            }
         }
     }
 

@@ -11,10 +11,14 @@
 
 mod architecture;
 mod cells;
+mod children;
 mod command_line;
 mod documentation;
 mod exits;
+mod games;
+mod hostile;
 mod names;
+mod namespace;
 mod output;
 mod support;
 mod tools_arguments;
