@@ -137,9 +137,12 @@ def _format(failure: BaseException) -> tuple[list[str], str]:
     shown = _skip_ours(failure.__traceback__)
     formatted = traceback.TracebackException(type(failure), failure, shown)
     _hide_ours(formatted)
-    only = list(formatted.format_exception_only())
+    with shadow.Standard():
+        # It imports more while it formats.
+        only = list(formatted.format_exception_only())
+        lines = list(formatted.format())
     line = only[-1] if isinstance(failure, SyntaxError) else only[0]
-    return list(formatted.format()), line.strip().partition("\n")[0]
+    return lines, line.strip().partition("\n")[0]
 
 
 def _format_alone(failure: BaseException) -> tuple[list[str], str]:
@@ -153,8 +156,11 @@ def _format_alone(failure: BaseException) -> tuple[list[str], str]:
     while traceback is not None and len(lines) < 200:
         code = traceback.tb_frame.f_code
         if not is_ours(code.co_filename):
-            place = f'  File "{code.co_filename}", line {traceback.tb_lineno}, in {code.co_name}\n'
-            lines.append(place)
+            number = traceback.tb_lineno
+            lines.append(f'  File "{code.co_filename}", line {number}, in {code.co_name}\n')
+            source = sources.get(code.co_filename)
+            if source is not None and 0 < number <= len(source[2]):
+                lines.append(f"    {source[2][number - 1].strip()}\n")
         traceback = traceback.tb_next
     return [*lines, line + "\n"], line.partition("\n")[0]
 

@@ -14,7 +14,6 @@ from .own import MODULES, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
     from typing import Any
 
 # The clock of file systems ticks this slowly: a younger directory may change and look the same.
@@ -73,30 +72,35 @@ def _drop(name: str) -> None:
             del MODULES[loaded]
 
 
+class Standard:
+    """Within it, imports find the standard library, whatever the cell has put in its place."""
+
+    def __enter__(self) -> None:
+        # What a module itself imports must be standard too.
+        self._theirs = {name: it for name, it in list(MODULES.items()) if _is_theirs(it)}
+        self._before, self._path = set(MODULES), sys.path
+        sys.path = list(_path)
+        for name in self._theirs:
+            MODULES.pop(name, None)
+
+    def __exit__(self, *error: object) -> None:
+        global _stamp
+        sys.path = self._path
+        MODULES.update(self._theirs)
+        added = set(MODULES) - self._before
+        if added:
+            _preloaded.update(added)
+            _stamp = None
+
+
 def load(name: str) -> Any:
-    """A module of the standard library, whatever the cell has put in its place."""
+    """A module of the standard library."""
     module = _loaded.get(name)
     if module is None:
-        _loaded[name] = module = _load(name)
+        with Standard():
+            __import__(name)
+            _loaded[name] = module = MODULES[name]
     return module
-
-
-def _load(name: str) -> ModuleType:
-    global _stamp
-    # What the module itself imports must be standard too.
-    theirs = {key: module for key, module in list(MODULES.items()) if _is_theirs(module)}
-    before, path = set(MODULES), sys.path
-    sys.path = list(_path)
-    try:
-        for key in theirs:
-            del MODULES[key]
-        __import__(name)
-        return MODULES[name]
-    finally:
-        sys.path = path
-        MODULES.update(theirs)
-        _preloaded.update(set(MODULES) - before)
-        _stamp = None
 
 
 def _is_theirs(module: object) -> bool:

@@ -20,6 +20,7 @@ mod hostile;
 mod names;
 mod namespace;
 mod output;
+mod results;
 mod support;
 mod tools_arguments;
 mod tools_budget;
