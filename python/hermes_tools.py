@@ -205,12 +205,15 @@ class _Connection:
         # The number comes first; the data begins with a brace.
         number = b'{"id":%d,' % self._serial
         head = (len(number) + len(data) - 1).to_bytes(4, "little") + number
-        sock = self._sock
-        if len(data) < _RECEIVE_BYTES:
-            sock.sendall(head + data[1:], MSG_NOSIGNAL)
-        else:
-            sock.sendall(head, MSG_NOSIGNAL)
-            sock.sendall(memoryview(data)[1:], MSG_NOSIGNAL)
+        try:
+            if len(data) < _RECEIVE_BYTES:
+                self._sock.sendall(head + data[1:], MSG_NOSIGNAL)
+            else:
+                self._sock.sendall(head, MSG_NOSIGNAL)
+                self._sock.sendall(memoryview(data)[1:], MSG_NOSIGNAL)
+        except (BrokenPipeError, ConnectionResetError):
+            # Whoever was turned away was told why before the connection was closed.
+            pass
         reply, _ = _scan(self._receive().decode(), 0)
         # A request that made no sense is answered without its number.
         if reply["id"] not in (self._serial, None):

@@ -227,7 +227,7 @@ impl Connection {
             }
         }
         // It is busy sending: whether it is still there shows when its next request is read.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Waits for bytes and takes them; false at the end of the stream.

@@ -4,7 +4,7 @@ use serde_json::json;
 use warmcell::session::Cell;
 
 use crate::support::{Manager, pythons};
-use crate::tools_kit::json_of_cell;
+use crate::tools_kit::{json_of_cell, oldest_and_newest};
 
 #[tokio::test]
 async fn a_forked_child_has_a_connection_of_its_own() {
@@ -60,7 +60,7 @@ print(json.dumps([mine, codes, theirs]))
 #[tokio::test]
 async fn an_interrupted_call_leaves_the_next_one_right() {
     let manager = Manager::start().await;
-    for (version, python) in pythons() {
+    for (version, python) in oldest_and_newest() {
         let session = manager.session_on(&format!("s-{version}"), python);
         let code = r#"
 import json, os, random, signal
@@ -189,7 +189,16 @@ print(json.dumps([number >= 64, seen]))
     let (value, _) = json_of_cell(&session, Cell::new(code)).await;
     assert_eq!(
         value,
-        json!([true, ["a\n", "nothing was written to it", "still open", "b\n", "c\n"]])
+        json!([
+            true,
+            [
+                "a\n",
+                "nothing was written to it",
+                "still open",
+                "b\n",
+                "c\n"
+            ]
+        ])
     );
     manager.end().await;
 }

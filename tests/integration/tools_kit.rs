@@ -1,12 +1,13 @@
 //! What the tests of tool calls share.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use warmcell::execution::{Outcome, Status};
 use warmcell::session::{Cell, Session};
 
-use crate::support::{SAFETY, run_cell};
+use crate::support::{SAFETY, pythons, run_cell};
 
 /// Runs a cell that must succeed, and reads what it printed as one JSON value.
 pub async fn json_of(session: &Session, code: &str) -> Value {
@@ -40,4 +41,12 @@ pub async fn eventually<T>(mut ask: impl FnMut() -> Option<T>) -> T {
         assert!(Instant::now() < deadline, "it did not come to pass");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Two Pythons for what hardly depends on the version.
+pub fn oldest_and_newest() -> impl Iterator<Item = &'static (String, PathBuf)> {
+    let all = pythons();
+    all.first()
+        .into_iter()
+        .chain(all.last().filter(|_| all.len() > 1))
 }

@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use warmcell::session::{Cell, Session};
 
-use crate::support::{Manager, run, run_cell};
+use crate::support::{Manager, Place, finish, run, text};
 use crate::tools_kit::{assert_fails, json_of, json_of_cell};
 
 /// A client by hand, for cells.
@@ -53,11 +53,18 @@ async fn a_process_that_does_not_descend_from_the_kernel_is_refused() {
     let mut stream = UnixStream::connect(path).await.unwrap();
     let hello = format!(r#"{{"hello":1,"token":"{token}"}}"#);
     let length = u32::try_from(hello.len()).unwrap().to_le_bytes();
-    stream.write_all(&[&length[..], hello.as_bytes()].concat()).await.unwrap();
+    stream
+        .write_all(&[&length[..], hello.as_bytes()].concat())
+        .await
+        .unwrap();
     let mut reply = Vec::new();
     stream.read_to_end(&mut reply).await.unwrap();
     let reply: Value = serde_json::from_slice(&reply[4..]).unwrap();
-    assert_fails(&reply["result"], "refused", "does not belong to this session's kernel");
+    assert_fails(
+        &reply["result"],
+        "refused",
+        "does not belong to this session's kernel",
+    );
     // Nor may the kernel of another session, nor a command that a tool has started.
     let code = format!(
         "import json, os\n\
@@ -65,7 +72,11 @@ async fn a_process_that_does_not_descend_from_the_kernel_is_refused() {
          print(json.dumps(read_file('/proc/version')))"
     );
     let result = json_of(&other, &code).await;
-    assert_fails(&result, "refused", "does not belong to this session's kernel");
+    assert_fails(
+        &result,
+        "refused",
+        "does not belong to this session's kernel",
+    );
     let code = r#"
 import shlex, sys
 program = "import json, hermes_tools; print(json.dumps(hermes_tools.read_file('/proc/version')))"
@@ -73,7 +84,11 @@ variables = " ".join(f"{name}={shlex.quote(os.environ[name])}" for name in os.en
 print(terminal(f"{variables} {sys.executable} -c {shlex.quote(program)}")["output"])
 "#;
     let result = json_of(&session, code).await;
-    assert_fails(&result, "refused", "does not belong to this session's kernel");
+    assert_fails(
+        &result,
+        "refused",
+        "does not belong to this session's kernel",
+    );
     manager.end().await;
 }
 
@@ -130,7 +145,8 @@ print(json.dumps([answers, closed, wrong, count > 0, os.path.exists("made")]))
     let garbage = Cell::new(code).max_tool_calls(1_000_000);
     let steady = async {
         for _ in 0..20 {
-            let result = json_of(&other, "import json; print(json.dumps(terminal('echo x')))").await;
+            let result =
+                json_of(&other, "import json; print(json.dumps(terminal('echo x')))").await;
             assert_eq!(result["output"], "x\n");
         }
     };
@@ -147,7 +163,12 @@ print(json.dumps([answers, closed, wrong, count > 0, os.path.exists("made")]))
     }
     let closed = value[1].as_array().unwrap();
     assert!(closed[..10].iter().all(Value::is_null), "{closed:?}");
-    assert!(closed[10..15].iter().all(|it| *it == json!(["refused", null])), "{closed:?}");
+    assert!(
+        closed[10..15]
+            .iter()
+            .all(|it| *it == json!(["refused", null])),
+        "{closed:?}"
+    );
     assert_eq!(closed[15], "Linux\n");
     assert_eq!(value[2], json!([]));
     assert_eq!(value[3], true);
@@ -237,11 +258,17 @@ print(json.dumps(os.path.exists("/proc/" + pid)))
     manager.end().await;
 }
 
+/// By the command line, since the memory of this process is that of all tests.
 #[tokio::test]
 async fn garbage_costs_the_manager_no_memory() {
-    let manager = Manager::start().await;
-    let session = with_raw(&manager).await;
+    let place = Place::new();
     let code = r#"
+def peak():
+    ppid = lambda pid: open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1]
+    lines = open(f"/proc/{ppid(os.getppid())}/status").read().splitlines()
+    name, = [line for line in lines if line.startswith("Name:")]
+    assert name.split()[1] == "warmcell", name
+    return int([line for line in lines if line.startswith("VmHWM:")][0].split()[1]) >> 10
 def throw(data, times=1):
     for _ in range(times):
         raw = Raw()
@@ -251,30 +278,26 @@ def throw(data, times=1):
             raw.reply()
         except OSError:
             pass
-# Lists that as trees would take a gigabyte each, frames that are announced and never come.
-body = b'{"id":1,"cell":%d,"tool":"read_file","args":{"path":[%s0]}}' % (int(os.environ["HERMES_RPC_CELL"]), b"0," * (8 << 20))
-throw(len(body).to_bytes(4, "little") + body, 2)
+before = peak()
+# A list that as a tree would take half a gigabyte, and frames that are announced and never come.
+body = b'{"id":1,"cell":1,"tool":"read_file","args":{"path":[%s0]}}' % (b"0," * (4 << 20))
+throw(len(body).to_bytes(4, "little") + body)
 waiting = [Raw() for _ in range(100)]
 for raw in waiting:
     raw.sock.sendall(struct.pack("<I", 64 << 20) + b"x" * 1000)
 throw(b"\xff\xff\xff\x03", 50)
 throw(b"[" * 1_000_000)
-print(json.dumps(None))
+print(peak() - before, terminal("echo x")["output"])
 "#;
-    let before = peak();
-    json_of_cell(&session, Cell::new(code).max_tool_calls(1000)).await;
-    // The text of the list itself, once, and the chunk that is being read.
-    let risen = peak().saturating_sub(before);
-    assert!(risen < 110 << 20, "{} MiB", risen >> 20);
-    let outcome = run_cell(&session, Cell::new("terminal('echo x')['output']")).await;
-    assert_eq!(outcome.result.as_deref(), Some("'x\\n'"));
-    manager.end().await;
-}
-
-/// The most memory that this process has had, in bytes.
-fn peak() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    let kilobytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-    kilobytes << 10
+    let code = format!("{RAW}{code}");
+    let output = finish(&mut place.exec(&["--max-tool-calls", "1000", &code]));
+    let stdout = text(&output.stdout);
+    let risen: u64 = stdout
+        .strip_suffix(" x\n\n")
+        .unwrap_or_else(|| panic!("{stdout}{}", text(&output.stderr)))
+        .parse()
+        .unwrap();
+    // The text of the list, with room to grow; nothing for the rest.
+    assert!(risen < 32, "{risen} MiB");
+    place.assert_no_survivors().await;
 }
