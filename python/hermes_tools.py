@@ -273,9 +273,7 @@ def _some(data: bytes) -> bytes:
 def _high(sock: socket) -> socket:
     """Moves a socket out of the way of code that closes or overwrites low descriptors."""
     try:
-        import fcntl
-        import resource
-
+        fcntl, resource = _load("fcntl"), _load("resource")
         soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         lowest = max(64, min(soft if soft > 0 else 65_536, 65_536) // 2)
         moved = fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, lowest)

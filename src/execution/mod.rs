@@ -9,6 +9,7 @@
 mod authority;
 mod cell;
 mod live;
+mod losses;
 mod outcome;
 mod output;
 mod text;
@@ -16,9 +17,10 @@ mod text;
 pub use authority::CellAuthority;
 pub use cell::{CellRun, CellTask, How, run};
 pub use live::{LiveEvent, LiveOutput, LiveSender, live_output};
+pub use losses::Loss;
 pub use outcome::{
     BackgroundOutput, BesideStreams, ErrorClass, KernelReport, LossReason, Lost, LostName, Outcome,
     ReportedState, Status,
 };
 pub use output::{Caps, shutdown_sink};
-pub use text::{Loss, Story, outcome_of};
+pub use text::{Story, outcome_of};

@@ -2,31 +2,19 @@
 
 use std::time::Duration;
 
+use super::losses::{KILLED, loss_line, new_kernel_line};
 use super::{
-    BackgroundOutput, BesideStreams, CellRun, ErrorClass, How, KernelReport, LossReason, Lost,
-    Outcome, ReportedState, Status,
+    BackgroundOutput, BesideStreams, CellRun, ErrorClass, How, KernelReport, Loss, Outcome,
+    ReportedState, Status,
 };
 use crate::jupyter::{CellReport, ExecuteReply, ReplyStatus};
 
 /// Characters of `result`.
 const RESULT_CHARS: usize = 2_000;
-/// Variables that a sentence names; the rest is counted.
-const NAMES_IN_TEXT: usize = 5;
 /// Characters of background output that `output` shows.
 const BACKGROUND_CHARS: usize = 200;
 /// What an empty success says.
 const NO_OUTPUT: &str = "[completed without output]";
-
-/// A kernel that was lost.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loss {
-    /// Why.
-    pub reason: LossReason,
-    /// More of it, in words: `timeout 1 s`, `kernel_died: exited with code 3`.
-    pub detail: String,
-    /// What is gone.
-    pub lost: Lost,
-}
 
 /// What the session knows beyond the run itself.
 #[derive(Debug)]
@@ -304,88 +292,6 @@ fn kernel_report(how: &How, loss: Option<&Loss>, story: &Story) -> KernelReport 
         reason,
         lost,
     }
-}
-
-impl Lost {
-    /// The most names that are told.
-    pub const NAMES: usize = 20;
-
-    /// This loss and a later one, told together.
-    #[must_use]
-    pub fn and_then(mut self, later: &Self) -> Self {
-        self.cells += later.cells;
-        self.names_total += later.names_total;
-        self.names.extend_from_slice(&later.names);
-        let excess = self.names.len().saturating_sub(Self::NAMES);
-        self.names.drain(..excess);
-        self
-    }
-
-    /// The variables in words: the latest few, and how many more.
-    fn names_in_words(&self) -> Option<String> {
-        let shown: Vec<&str> = self
-            .names
-            .iter()
-            .rev()
-            .take(NAMES_IN_TEXT)
-            .map(|it| it.name.as_str())
-            .collect();
-        let more = self.names_total.saturating_sub(shown.len() as u64);
-        match (shown.split_last(), more) {
-            (None, 0) => None,
-            (None, more) => Some(format!("{more} variables")),
-            (Some((only, [])), 0) => Some((*only).to_owned()),
-            (Some((last, others)), 0) => Some(format!("{} and {last}", others.join(", "))),
-            (Some(_), more) => Some(format!("{} and {more} more", shown.join(", "))),
-        }
-    }
-}
-
-/// `[new kernel: the previous one was lost (idle 1800 s); gone: df, model and 10 more]`.
-fn new_kernel_line(loss: &Loss) -> String {
-    let gone = loss
-        .lost
-        .names_in_words()
-        .map_or_else(String::new, |names| format!("; gone: {names}"));
-    format!(
-        "[new kernel: the previous one was lost ({}){gone}]",
-        loss.detail
-    )
-}
-
-const KILLED: &str = "the kernel was killed and restarted";
-
-/// `[timed out after 1 s; the kernel was killed and restarted: 3 cells and x are lost; ...]`.
-fn loss_line(error: &str, verb: &str, loss: Option<&Loss>, advice: &str) -> String {
-    let closed = loss.is_some_and(|loss| loss.reason == LossReason::SessionClosed);
-    let verb = if closed {
-        "its session was closed"
-    } else {
-        verb
-    };
-    let nothing = Lost::default();
-    let lost = loss.map_or(&nothing, |loss| &loss.lost);
-    let cells = match lost.cells {
-        0 => None,
-        1 => Some("1 cell".to_owned()),
-        cells => Some(format!("{cells} cells")),
-    };
-    let what = match (cells, lost.names_in_words()) {
-        (None, None) => return format!("[{error}; {verb}; nothing but this cell is lost]"),
-        (Some(cells), Some(names)) => format!("{cells} and {names}"),
-        (Some(what), None) | (None, Some(what)) => what,
-    };
-    let are = if lost.cells + lost.names_total <= 1 {
-        "is"
-    } else {
-        "are"
-    };
-    let advice = if closed {
-        String::new()
-    } else {
-        format!("; {advice}")
-    };
-    format!("[{error}; {verb}: {what} {are} lost{advice}]")
 }
 
 fn background_line(background: &BackgroundOutput) -> String {

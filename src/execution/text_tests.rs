@@ -1,7 +1,7 @@
 //! The text of results, word for word.
 
 use super::*;
-use crate::execution::LostName;
+use crate::execution::{LossReason, Lost, LostName};
 use crate::kernel::Death;
 use crate::output::Windowed;
 use crate::provisioner::KernelExit;

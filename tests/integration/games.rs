@@ -117,7 +117,8 @@ let between = "Exception in a signal handler, between cells:";
         }
         let stop = "try:\n    signal.setitimer(signal.ITIMER_REAL, 0)\nexcept TimeoutError:\n    signal.setitimer(signal.ITIMER_REAL, 0)\n8";
         while run(session, stop).await.result.is_none() {}
-        assert_shows(&run(session, "9").await, "9", version);
+        // What rang last may still be told.
+        assert_eq!(run(session, "9").await.result.as_deref(), Some("9"), "{version}");
         assert!(told > 0, "{version}");
     })
     .await;

@@ -100,7 +100,8 @@ async fn nothing_a_cell_has_started_outlives_its_kernel() {
     let neighbour = number(&other, code).await;
     for how in ["timeout", "interrupt", "death", "exit", "reset", "close"] {
         let (session, folder) = littered(&manager, how).await;
-        assert!(manager.place.survivors().len() > 10);
+        // Ten that stay; those that fork and die may be missed by a look at all processes.
+        assert!(manager.place.survivors().len() >= 10);
         match how {
             "timeout" => {
                 let outcome = run_cell(&session, limited("while True: pass", 100)).await;

@@ -53,3 +53,4 @@ mod tools_socket;
 mod tools_terminal;
 mod tools_terminal_leftovers;
 mod tracebacks;
+mod traces;
