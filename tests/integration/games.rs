@@ -150,7 +150,7 @@ async fn code_of_every_size_and_depth_gets_an_answer() {
         format!("x{}", ".y".repeat(100_000)),
         format!("x{}", "[0]".repeat(100_000)),
         (0..1_000)
-            .map(|n| format!("{}if 1:\n", " ".repeat(n)))
+            .map(|n| [&" ".repeat(n), "if 1:\n"].concat())
             .collect(),
         format!("{}pass", "lambda:".repeat(20_000)),
         format!("'''{}", "x\n".repeat(100_000)),
@@ -158,7 +158,11 @@ async fn code_of_every_size_and_depth_gets_an_answer() {
     on_each_python(async |session, version| {
         for code in &deep {
             let outcome = run(session, code).await;
-            let what = format!("{version}: {}: {:?}", &code[..20], outcome.error);
+            let what = format!(
+                "{version}: {}: {:?}",
+                code.chars().take(20).collect::<String>(),
+                outcome.error
+            );
             assert!(
                 matches!(
                     outcome.error_class,
