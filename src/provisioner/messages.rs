@@ -45,8 +45,12 @@ pub(super) enum Report {
 #[derive(Debug, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub(super) enum Order {
-    Ack { pid: u32 },
-    Kill { pid: u32 },
+    Ack {
+        pid: u32,
+    },
+    Kill {
+        pid: u32,
+    },
     Ping {},
     /// The manager lives and does not need it any more.
     Leave {},

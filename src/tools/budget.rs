@@ -49,12 +49,12 @@ impl Charge {
         if bytes > self.bytes {
             let more = bytes - self.bytes;
             let limit = self.budget.limit;
-            let taken = self
-                .budget
-                .used
-                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
-                    used.checked_add(more).filter(|sum| *sum <= limit)
-                });
+            let taken =
+                self.budget
+                    .used
+                    .fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
+                        used.checked_add(more).filter(|sum| *sum <= limit)
+                    });
             if taken.is_err() {
                 return false;
             }

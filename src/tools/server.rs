@@ -202,7 +202,11 @@ async fn serve(stream: UnixStream, shared: &Shared) -> io::Result<()> {
             Reply::Says(frame) => connection.write(&frame).await?,
             // A place is held for as long as its caller does not read, and at most to the end of
             // the cell: callers that never read cannot take them all for good.
-            Reply::Made { frame, authority, place } => {
+            Reply::Made {
+                frame,
+                authority,
+                place,
+            } => {
                 tokio::select! {
                     biased;
                     written = connection.write(&frame) => written?,

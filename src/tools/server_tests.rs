@@ -145,7 +145,9 @@ impl Client {
             let mut reply: Value = serde_json::from_slice(&bytes).unwrap();
             Some((reply["id"].take(), reply["result"].take()))
         };
-        timeout(Duration::from_secs(20), read).await.expect("no reply")
+        timeout(Duration::from_secs(20), read)
+            .await
+            .expect("no reply")
     }
 
     async fn echo(&mut self, id: u64, text: &str) -> Value {
@@ -177,7 +179,10 @@ async fn who_may_connect() {
         (json!({"hello": 1, "token": &token[1..]}), "wrong token"),
         (json!({"hello": 2, "token": token}), "another version"),
         (json!({"hello": 1}), "no hello"),
-        (json!({"id": 1, "cell": 1, "tool": "echo", "args": {}}), "no hello"),
+        (
+            json!({"id": 1, "cell": 1, "tool": "echo", "args": {}}),
+            "no hello",
+        ),
     ] {
         let mut client = house.raw().await;
         client.send(&hello).await;
@@ -189,7 +194,11 @@ async fn who_may_connect() {
     house.server.admit(1);
     let mut client = house.client().await;
     let (_, result) = client.reply().await.unwrap();
-    assert_fails(&result, "refused", "does not belong to this session's kernel");
+    assert_fails(
+        &result,
+        "refused",
+        "does not belong to this session's kernel",
+    );
     assert_eq!(house.authority.retire().made, 1);
 }
 
@@ -219,11 +228,27 @@ async fn a_bad_frame_fails_that_call_only() {
         (&b""[..], Value::Null, "makes no sense"),
         (b"\xff\xfe", Value::Null, "makes no sense"),
         (b"nonsense", Value::Null, "makes no sense"),
-        (br#"{"cell":1,"tool":"echo"}"#, Value::Null, "missing field `id`"),
-        (br#"{"id":-1,"cell":1,"tool":"echo"}"#, Value::Null, "makes no sense"),
+        (
+            br#"{"cell":1,"tool":"echo"}"#,
+            Value::Null,
+            "missing field `id`",
+        ),
+        (
+            br#"{"id":-1,"cell":1,"tool":"echo"}"#,
+            Value::Null,
+            "makes no sense",
+        ),
         (br#"{"id":2,"cell":1,"tool":7}"#, json!(2), "makes no sense"),
-        (deep.as_bytes(), json!(3), "echo: 'text' cannot be read: recursion limit"),
-        (huge.as_bytes(), json!(4), "echo: 'ms' cannot be read: number out of range"),
+        (
+            deep.as_bytes(),
+            json!(3),
+            "echo: 'text' cannot be read: recursion limit",
+        ),
+        (
+            huge.as_bytes(),
+            json!(4),
+            "echo: 'ms' cannot be read: number out of range",
+        ),
         (
             br#"{"id":5,"cell":1,"tool":"echo","args":{"text":"\ud800"}}"#,
             json!(5),
@@ -290,7 +315,11 @@ async fn long_requests_share_a_budget() {
         let mut client = house.client().await;
         let length = frame::MAX_REQUEST_BYTES;
         client.0.write_all(&length.to_le_bytes()).await.unwrap();
-        client.0.write_all(&vec![b' '; length as usize - 1]).await.unwrap();
+        client
+            .0
+            .write_all(&vec![b' '; length as usize - 1])
+            .await
+            .unwrap();
         held.push(client);
     }
     let text = "y".repeat(1 << 20);
@@ -298,7 +327,10 @@ async fn long_requests_share_a_budget() {
     client.request(1, json!({"text": text})).await;
     let (_, result) = client.reply().await.unwrap();
     assert_fails(&result, "limit", "too many long requests");
-    assert_eq!(client.echo(2, "short ones go on").await, ok("short ones go on"));
+    assert_eq!(
+        client.echo(2, "short ones go on").await,
+        ok("short ones go on")
+    );
     drop(held);
     let began = Instant::now();
     loop {
@@ -333,7 +365,9 @@ async fn more_connections_than_calls_are_all_served() {
     let began = Instant::now();
     for id in 0..200 {
         let mut client = house.client().await;
-        client.request(id, json!({"text": id.to_string(), "ms": 20})).await;
+        client
+            .request(id, json!({"text": id.to_string(), "ms": 20}))
+            .await;
         clients.push(client);
     }
     for (id, client) in clients.iter_mut().enumerate() {
@@ -413,7 +447,11 @@ async fn the_budget_counts_dispatched_calls_and_holds_in_parallel() {
         if result == ok("nothing") {
             made += 1;
         } else {
-            assert_fails(&result, "limit", "tool call limit reached (10 in this cell)");
+            assert_fails(
+                &result,
+                "limit",
+                "tool call limit reached (10 in this cell)",
+            );
             assert_eq!(result["text"], Value::Null);
         }
     }
@@ -432,18 +470,38 @@ async fn refusals_are_free_and_failures_are_not() {
         client.reply().await.unwrap().1
     };
     let result = ask("execute_code", 1, json!({})).await;
-    assert_fails(&result, "refused", "'execute_code' cannot be called from a cell; callable: echo");
-    assert_fails(&ask("echo", 2, json!({})).await, "refused", "no active cell");
+    assert_fails(
+        &result,
+        "refused",
+        "'execute_code' cannot be called from a cell; callable: echo",
+    );
+    assert_fails(
+        &ask("echo", 2, json!({})).await,
+        "refused",
+        "no active cell",
+    );
     let result = ask("echo", 1, json!({"background": true})).await;
     assert_fails(&result, "refused", "'background' is not available");
-    assert_fails(&ask("echo", 1, json!({"txt": "a"})).await, "usage", "unknown argument 'txt'");
+    assert_fails(
+        &ask("echo", 1, json!({"txt": "a"})).await,
+        "usage",
+        "unknown argument 'txt'",
+    );
     let result = ask("echo", 1, json!({"ms": 1e30})).await;
-    assert_fails(&result, "usage", "'ms' must be a whole number that fits into 64 bits, got 1e+30");
+    assert_fails(
+        &result,
+        "usage",
+        "'ms' must be a whole number that fits into 64 bits, got 1e+30",
+    );
     let result = ask("echo", 1, json!({"size": 17 << 20})).await;
     assert_fails(&result, "limit", "16 MiB");
     let used = house.authority.retire();
     assert_eq!(used.made, 3);
-    assert!(used.calls.iter().all(|call| !call.ok && call.tool == "echo"));
+    assert!(
+        used.calls
+            .iter()
+            .all(|call| !call.ok && call.tool == "echo")
+    );
 }
 
 #[tokio::test]
@@ -455,6 +513,10 @@ async fn a_caller_without_a_directory_has_no_relative_paths() {
             .send(&json!({"id": 1, "cell": 1, "tool": "echo", "args": {}, "cwd": cwd}))
             .await;
         let (_, result) = client.reply().await.unwrap();
-        assert_fails(&result, "exception", "relative to the working directory, which is gone");
+        assert_fails(
+            &result,
+            "exception",
+            "relative to the working directory, which is gone",
+        );
     }
 }

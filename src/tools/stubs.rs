@@ -76,9 +76,11 @@ mod tests {
         assert!(source.starts_with("\"\"\"Host tools"));
         assert!(source.contains("def read_file(path=_REQUIRED, offset=1, limit=2000, **unknown):"));
         assert!(source.contains("def write_file(path=_REQUIRED, content=_REQUIRED, **unknown):"));
-        assert!(source.contains(
-            "def terminal(command=_REQUIRED, timeout=None, workdir=None, **unknown):"
-        ));
+        assert!(
+            source.contains(
+                "def terminal(command=_REQUIRED, timeout=None, workdir=None, **unknown):"
+            )
+        );
         assert!(
             source.contains(
                 r#"return _call("write_file", {"path": path, "content": content}, unknown, "#

@@ -8,47 +8,199 @@ use crate::tools_kit::{assert_fails, json_of, json_of_cell};
 
 /// Call, class and words of its failure.
 const WRONG: &[(&str, &str, &str)] = &[
-    ("write_file('f', b'bytes')", "usage", "write_file: 'content' cannot be sent: bytes are not text"),
-    ("write_file('f', bytearray(b'x'))", "usage", "write_file: 'content' cannot be sent: bytes"),
-    ("write_file(b'f', 'x')", "usage", "write_file: 'path' cannot be sent: bytes"),
-    ("write_file('f', object())", "usage", "'content' cannot be sent: a value of type object is not JSON"),
-    ("write_file('f', {1, 2})", "usage", "'content' cannot be sent: a value of type set is not JSON"),
-    ("read_file('f', offset=1j)", "usage", "'offset' cannot be sent: a value of type complex"),
-    ("read_file('f', offset=float('nan'))", "usage", "read_file: 'offset' cannot be sent: Out of range"),
-    ("read_file('f', limit=float('inf'))", "usage", "read_file: 'limit' cannot be sent: Out of range"),
-    ("read_file('f', offset=10**30)", "usage", "read_file: 'offset' must be a whole number that fits into 64 bits, got 1e"),
-    ("read_file('f', offset=10**400)", "usage", "read_file: 'offset' cannot be read: number out of range"),
-    ("read_file('f', offset=1.5)", "usage", "read_file: 'offset' must be a whole number"),
-    ("read_file('f', offset='1')", "usage", "read_file: 'offset' must be a whole number, got a string"),
-    ("read_file('f', offset=True)", "usage", "read_file: 'offset' must be a whole number, got a bool"),
-    ("write_file('f', 'a\\udce9b')", "usage", "write_file: 'content' holds a lone surrogate (U+DCE9 at index 1)"),
+    (
+        "write_file('f', b'bytes')",
+        "usage",
+        "write_file: 'content' cannot be sent: bytes are not text",
+    ),
+    (
+        "write_file('f', bytearray(b'x'))",
+        "usage",
+        "write_file: 'content' cannot be sent: bytes",
+    ),
+    (
+        "write_file(b'f', 'x')",
+        "usage",
+        "write_file: 'path' cannot be sent: bytes",
+    ),
+    (
+        "write_file('f', object())",
+        "usage",
+        "'content' cannot be sent: a value of type object is not JSON",
+    ),
+    (
+        "write_file('f', {1, 2})",
+        "usage",
+        "'content' cannot be sent: a value of type set is not JSON",
+    ),
+    (
+        "read_file('f', offset=1j)",
+        "usage",
+        "'offset' cannot be sent: a value of type complex",
+    ),
+    (
+        "read_file('f', offset=float('nan'))",
+        "usage",
+        "read_file: 'offset' cannot be sent: Out of range",
+    ),
+    (
+        "read_file('f', limit=float('inf'))",
+        "usage",
+        "read_file: 'limit' cannot be sent: Out of range",
+    ),
+    (
+        "read_file('f', offset=10**30)",
+        "usage",
+        "read_file: 'offset' must be a whole number that fits into 64 bits, got 1e",
+    ),
+    (
+        "read_file('f', offset=10**400)",
+        "usage",
+        "read_file: 'offset' cannot be read: number out of range",
+    ),
+    (
+        "read_file('f', offset=1.5)",
+        "usage",
+        "read_file: 'offset' must be a whole number",
+    ),
+    (
+        "read_file('f', offset='1')",
+        "usage",
+        "read_file: 'offset' must be a whole number, got a string",
+    ),
+    (
+        "read_file('f', offset=True)",
+        "usage",
+        "read_file: 'offset' must be a whole number, got a bool",
+    ),
+    (
+        "write_file('f', 'a\\udce9b')",
+        "usage",
+        "write_file: 'content' holds a lone surrogate (U+DCE9 at index 1)",
+    ),
     // Together they would be UTF-8, and the text would be another.
-    ("write_file('f', '\\udcc3\\udca9')", "usage", "'content' holds a lone surrogate (U+DCC3 at index 0)"),
-    ("read_file('caf\\udce9')", "usage", "read_file: 'path' holds a lone surrogate"),
-    ("terminal('\\ud800')", "usage", "terminal: 'command' holds a lone surrogate (U+D800"),
-    ("write_file('f', 'x' * (65 << 20))", "usage", "write_file: 'content' has 68,157,442 bytes, a call has at most 64 MiB"),
-    ("write_file('f', deep)", "usage", "write_file: 'content' cannot be sent: it is nested too deeply"),
-    ("write_file('f', circle)", "usage", "write_file: 'content' cannot be sent: it is nested too deeply"),
-    ("write_file('f', nested)", "usage", "write_file: 'content' cannot be read: recursion limit"),
-    ("write_file('f', [0] * 600_000)", "usage", "write_file: 'content' is a list or dict of 1200001 bytes"),
-    ("write_file('f', [1])", "usage", "write_file: 'content' must be a string, got a list"),
-    ("write_file('f', {'a': 1})", "usage", "write_file: 'content' must be a string, got a dict"),
-    ("write_file('f', {(1, 2): 1})", "usage", "write_file: 'content' cannot be sent: keys must be"),
-    ("write_file('f', None)", "usage", "write_file: missing required argument 'content' (a string)"),
-    ("write_file('f')", "usage", "write_file: missing required argument 'content' (a string)"),
-    ("write_file()", "usage", "write_file: missing required argument 'path' (a string)"),
-    ("write_file(7, 'x')", "usage", "write_file: 'path' must be a string, got a number"),
+    (
+        "write_file('f', '\\udcc3\\udca9')",
+        "usage",
+        "'content' holds a lone surrogate (U+DCC3 at index 0)",
+    ),
+    (
+        "read_file('caf\\udce9')",
+        "usage",
+        "read_file: 'path' holds a lone surrogate",
+    ),
+    (
+        "terminal('\\ud800')",
+        "usage",
+        "terminal: 'command' holds a lone surrogate (U+D800",
+    ),
+    (
+        "write_file('f', 'x' * (65 << 20))",
+        "usage",
+        "write_file: 'content' has 68,157,442 bytes, a call has at most 64 MiB",
+    ),
+    (
+        "write_file('f', deep)",
+        "usage",
+        "write_file: 'content' cannot be sent: it is nested too deeply",
+    ),
+    (
+        "write_file('f', circle)",
+        "usage",
+        "write_file: 'content' cannot be sent: it is nested too deeply",
+    ),
+    (
+        "write_file('f', nested)",
+        "usage",
+        "write_file: 'content' cannot be read: recursion limit",
+    ),
+    (
+        "write_file('f', [0] * 600_000)",
+        "usage",
+        "write_file: 'content' is a list or dict of 1200001 bytes",
+    ),
+    (
+        "write_file('f', [1])",
+        "usage",
+        "write_file: 'content' must be a string, got a list",
+    ),
+    (
+        "write_file('f', {'a': 1})",
+        "usage",
+        "write_file: 'content' must be a string, got a dict",
+    ),
+    (
+        "write_file('f', {(1, 2): 1})",
+        "usage",
+        "write_file: 'content' cannot be sent: keys must be",
+    ),
+    (
+        "write_file('f', None)",
+        "usage",
+        "write_file: missing required argument 'content' (a string)",
+    ),
+    (
+        "write_file('f')",
+        "usage",
+        "write_file: missing required argument 'content' (a string)",
+    ),
+    (
+        "write_file()",
+        "usage",
+        "write_file: missing required argument 'path' (a string)",
+    ),
+    (
+        "write_file(7, 'x')",
+        "usage",
+        "write_file: 'path' must be a string, got a number",
+    ),
     ("write_file('', 'x')", "usage", "'path' is empty"),
-    ("write_file('a\\0b', 'x')", "usage", "'path' holds a NUL character"),
-    ("terminal()", "usage", "terminal: missing required argument 'command' (a string)"),
-    ("terminal(cmd='ls')", "usage", "terminal: unknown argument 'cmd'; it takes command, timeout, workdir"),
-    ("terminal('true', timeout='5')", "usage", "terminal: 'timeout' must be a number of seconds, got a string"),
-    ("terminal('true', timeout=0)", "usage", "terminal: 'timeout' must be above 0 seconds, got 0"),
-    ("terminal(['ls', '-l'])", "usage", "terminal: 'command' must be a string, got a list"),
-    ("terminal('a\\0b')", "usage", "terminal: 'command' contains a NUL character"),
-    ("terminal('true', background=1)", "refused", "terminal: 'background' is not available"),
+    (
+        "write_file('a\\0b', 'x')",
+        "usage",
+        "'path' holds a NUL character",
+    ),
+    (
+        "terminal()",
+        "usage",
+        "terminal: missing required argument 'command' (a string)",
+    ),
+    (
+        "terminal(cmd='ls')",
+        "usage",
+        "terminal: unknown argument 'cmd'; it takes command, timeout, workdir",
+    ),
+    (
+        "terminal('true', timeout='5')",
+        "usage",
+        "terminal: 'timeout' must be a number of seconds, got a string",
+    ),
+    (
+        "terminal('true', timeout=0)",
+        "usage",
+        "terminal: 'timeout' must be above 0 seconds, got 0",
+    ),
+    (
+        "terminal(['ls', '-l'])",
+        "usage",
+        "terminal: 'command' must be a string, got a list",
+    ),
+    (
+        "terminal('a\\0b')",
+        "usage",
+        "terminal: 'command' contains a NUL character",
+    ),
+    (
+        "terminal('true', background=1)",
+        "refused",
+        "terminal: 'background' is not available",
+    ),
     ("read_file('/no/such/file')", "exception", "/no/such/file"),
-    ("read_file('f', encoding='latin-1')", "usage", "read_file: unknown argument 'encoding'; it takes path, offset, limit"),
+    (
+        "read_file('f', encoding='latin-1')",
+        "usage",
+        "read_file: unknown argument 'encoding'; it takes path, offset, limit",
+    ),
 ];
 
 #[tokio::test]
@@ -73,16 +225,25 @@ async fn what_is_wrong_with_a_call_is_said_with_the_arguments_name() {
             assert_eq!(result["error_class"], *class, "{version} {call}: {result}");
             assert_fails(result, class, words);
             let keys: &[&str] = match call.split('(').next() {
-                Some("read_file") => {
-                    &["content", "total_lines", "file_size", "truncated", "next_offset", "is_binary"]
-                }
+                Some("read_file") => &[
+                    "content",
+                    "total_lines",
+                    "file_size",
+                    "truncated",
+                    "next_offset",
+                    "is_binary",
+                ],
                 Some("write_file") => &["bytes_written", "dirs_created", "resolved_path"],
                 _ => &["output", "exit_code", "truncated"],
             };
             for key in keys {
                 assert!(result.get(key).is_some(), "{call}: no {key} in {result}");
             }
-            assert_eq!(result.as_object().unwrap().len(), keys.len() + 2, "{call}: {result}");
+            assert_eq!(
+                result.as_object().unwrap().len(),
+                keys.len() + 2,
+                "{call}: {result}"
+            );
         }
         assert!(!manager.place.work().join("f").exists());
     }
@@ -111,8 +272,15 @@ import inspect
 print(json.dumps([seen, str(inspect.signature(terminal))]))
 "#;
         let value = json_of(&session, code).await;
-        assert_eq!(value[0], json!([4, "a\nb\n", "b\n", "b\n", "/\n", "x\n", 0]), "{version}");
-        assert_eq!(value[1], "(command=<required>, timeout=None, workdir=None, **unknown)");
+        assert_eq!(
+            value[0],
+            json!([4, "a\nb\n", "b\n", "b\n", "/\n", "x\n", 0]),
+            "{version}"
+        );
+        assert_eq!(
+            value[1],
+            "(command=<required>, timeout=None, workdir=None, **unknown)"
+        );
     }
     manager.end().await;
 }
@@ -178,13 +346,22 @@ print(json.dumps([parsed, failed, quoted == words, all(same), other, tried]))
             {"a": 1}, {"a": 1}, {"a": 1}, [1], "a\tb\nc\u{0}", {"a": 1}, 2, "\u{1f600}", 1000.0, true
         ]);
         assert_eq!(value[0], expected, "{version}");
-        let kinds: Vec<&str> =
-            value[1].as_array().unwrap().iter().map(|it| it[0].as_str().unwrap()).collect();
+        let kinds: Vec<&str> = value[1]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it[0].as_str().unwrap())
+            .collect();
         let json_error = "JSONDecodeError";
         assert_eq!(
             kinds,
             [
-                json_error, json_error, json_error, json_error, "TypeError", "TypeError",
+                json_error,
+                json_error,
+                json_error,
+                json_error,
+                "TypeError",
+                "TypeError",
                 "UnicodeDecodeError"
             ],
             "{version}"
@@ -199,7 +376,10 @@ print(json.dumps([parsed, failed, quoted == words, all(same), other, tried]))
         assert_eq!(
             value[5],
             json!([
-                "done", [0.5, 1.0, 2.0], ["ValueError", "3"], [2, 4],
+                "done",
+                [0.5, 1.0, 2.0],
+                ["ValueError", "3"],
+                [2, 4],
                 ["ValueError", "retry needs at least 1 attempt, got 0"]
             ])
         );
@@ -215,7 +395,16 @@ async fn modules_of_the_user_do_not_stand_in_for_ours() {
         let session = manager.session_on(&format!("s-{version}"), python);
         let work = manager.place.work().join(version);
         std::fs::create_dir(&work).unwrap();
-        for name in ["json", "socket", "random", "shlex", "contextvars", "struct", "opcode", "time"] {
+        for name in [
+            "json",
+            "socket",
+            "random",
+            "shlex",
+            "contextvars",
+            "struct",
+            "opcode",
+            "time",
+        ] {
             std::fs::write(work.join(format!("{name}.py")), "user = True\n").unwrap();
         }
         let program = "import hermes_tools as h; print(h.terminal('echo ' + h.shell_quote('a b'))['output'], \
@@ -238,7 +427,8 @@ print(made.stdout.decode(), made.stderr.decode())
         let outcome = crate::support::run(&session, code).await;
         assert_eq!(
             outcome.output, "x\n 'a b' [1] False\na b\n [1] False \n",
-            "{version}: {}", outcome.output
+            "{version}: {}",
+            outcome.output
         );
     }
     manager.end().await;

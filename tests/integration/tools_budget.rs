@@ -10,7 +10,12 @@ use crate::support::{Manager, pythons, run_cell};
 use crate::tools_kit::{assert_fails, json_of, json_of_cell};
 
 fn only(names: &[&str]) -> Grant {
-    Grant::Only(names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>())
+    Grant::Only(
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<BTreeSet<_>>(),
+    )
 }
 
 #[tokio::test]
@@ -35,8 +40,18 @@ print(json.dumps([[("error" in one) for one in results], results[50], list(resul
                 "error": "tool call limit reached (50 in this cell)", "error_class": "limit",
             })
         );
-        let keys = ["content", "total_lines", "file_size", "truncated", "next_offset", "is_binary"];
-        assert_eq!(value[2], json!([&keys[..], &["error", "error_class"]].concat()));
+        let keys = [
+            "content",
+            "total_lines",
+            "file_size",
+            "truncated",
+            "next_offset",
+            "is_binary",
+        ];
+        assert_eq!(
+            value[2],
+            json!([&keys[..], &["error", "error_class"]].concat())
+        );
         assert_eq!(value[3], json!(keys), "keys come in the documented order");
         assert_eq!(outcome.tool_calls_made, 50);
         assert_eq!(outcome.tool_calls.len(), 50);
@@ -56,12 +71,31 @@ over = read_file("/proc/version")
 print(json.dumps([free, paid, over]))
 "#;
     let (value, outcome) = json_of_cell(&session, Cell::new(code).max_tool_calls(3)).await;
-    assert_fails(&value[0][0], "refused", "'background' is not available from a cell");
-    assert_fails(&value[0][1], "refused", "'pty' is not available from a cell");
+    assert_fails(
+        &value[0][0],
+        "refused",
+        "'background' is not available from a cell",
+    );
+    assert_fails(
+        &value[0][1],
+        "refused",
+        "'pty' is not available from a cell",
+    );
     assert_fails(&value[1][0], "exception", "/no/such");
-    assert_eq!(value[1][1], json!({"output": "", "exit_code": 3, "truncated": false}));
-    assert_fails(&value[1][2], "usage", "read_file: 'path' must be a string, got a number");
-    assert_fails(&value[2], "limit", "tool call limit reached (3 in this cell)");
+    assert_eq!(
+        value[1][1],
+        json!({"output": "", "exit_code": 3, "truncated": false})
+    );
+    assert_fails(
+        &value[1][2],
+        "usage",
+        "read_file: 'path' must be a string, got a number",
+    );
+    assert_fails(
+        &value[2],
+        "limit",
+        "tool call limit reached (3 in this cell)",
+    );
     assert_eq!(outcome.tool_calls_made, 3);
     let oks: Vec<bool> = outcome.tool_calls.iter().map(|call| call.ok).collect();
     assert_eq!(oks, [false, true, false]);
@@ -110,8 +144,11 @@ async fn three_states_of_the_grant() {
     let (unset, _) = json_of_cell(&session, Cell::new(code)).await;
     assert_eq!(unset[1]["content"], "Linux\n");
     assert_eq!(unset[2]["output"], "x\n");
-    let (list, outcome) =
-        json_of_cell(&session, Cell::new(code).grant(only(&["read_file", "vision"]))).await;
+    let (list, outcome) = json_of_cell(
+        &session,
+        Cell::new(code).grant(only(&["read_file", "vision"])),
+    )
+    .await;
     assert_eq!(list[1]["content"], "Linux\n");
     assert_fails(
         &list[2],
@@ -164,12 +201,24 @@ print(json.dumps(seen))
         assert_eq!(
             value,
             json!([
-                false, false, false, true, sentence, sentence, 1, format!("ImportError: {sentence}")
+                false,
+                false,
+                false,
+                true,
+                sentence,
+                sentence,
+                1,
+                format!("ImportError: {sentence}")
             ]),
             "{version}"
         );
         let outcome = run_cell(&session, Cell::new("from hermes_tools import web_search")).await;
-        assert!(outcome.error.unwrap().starts_with(&format!("ImportError: {sentence}")));
+        assert!(
+            outcome
+                .error
+                .unwrap()
+                .starts_with(&format!("ImportError: {sentence}"))
+        );
     }
     manager.end().await;
 }

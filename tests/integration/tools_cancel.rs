@@ -40,7 +40,10 @@ fn assert_stopped(outcome: &Outcome) {
 }
 
 async fn is_usable(session: &Session) {
-    let value = json_of(session, "import json; print(json.dumps(terminal('echo x')['output']))");
+    let value = json_of(
+        session,
+        "import json; print(json.dumps(terminal('echo x')['output']))",
+    );
     let next = tokio::time::timeout(Duration::from_secs(20), value).await;
     assert_eq!(next.unwrap(), "x\n");
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 use warmcell::session::Cell;
 
 use crate::support::{Manager, pythons, run};
-use crate::tools_kit::{assert_fails, json_of, json_of_cell, eventually};
+use crate::tools_kit::{assert_fails, eventually, json_of, json_of_cell};
 
 const SETUP: &str = r#"
 import json, multiprocessing, os, subprocess, sys, threading, _thread, time
@@ -42,8 +42,15 @@ async fn what_an_earlier_cell_has_left_is_refused_and_not_charged() {
         let results = value[0].as_object().unwrap();
         assert_eq!(results.len(), 5, "{version}: {value}");
         for result in results.values() {
-            assert_fails(result, "refused", "no active cell: the cell that started this code");
-            assert!(result["content"].is_null() && result["error"].as_str().unwrap().contains("number 1"));
+            assert_fails(
+                result,
+                "refused",
+                "no active cell: the cell that started this code",
+            );
+            assert!(
+                result["content"].is_null()
+                    && result["error"].as_str().unwrap().contains("number 1")
+            );
         }
         assert_eq!(value[1]["content"], "Linux\n");
         assert_eq!(outcome.tool_calls_made, 1, "{version}");
@@ -167,7 +174,9 @@ threading.Thread(target=work).start()
     .await;
     let file = manager.place.work().join("seen");
     let text = eventually(|| {
-        std::fs::read_to_string(&file).ok().filter(|text| text.ends_with('}'))
+        std::fs::read_to_string(&file)
+            .ok()
+            .filter(|text| text.ends_with('}'))
     })
     .await;
     let result: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -48,10 +48,16 @@ print(int(counted["output"]) == len(lines), written["bytes_written"], len(files)
     files.sort();
     let mut expected = String::new();
     for path in &files[..40] {
-        let name = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap().display();
+        let name = path
+            .strip_prefix(env!("CARGO_MANIFEST_DIR"))
+            .unwrap()
+            .display();
         for (number, line) in fs::read_to_string(path).unwrap().lines().enumerate() {
             let words = line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ' ');
-            if words.clone().any(|part| format!(" {part} ").contains(" pub fn ")) {
+            if words
+                .clone()
+                .any(|part| format!(" {part} ").contains(" pub fn "))
+            {
                 expected += &format!("{name}:{}: {}\n", number + 1, line.trim());
             }
         }
@@ -59,7 +65,11 @@ print(int(counted["output"]) == len(lines), written["bytes_written"], len(files)
     assert_eq!(fs::read_to_string(report).unwrap(), expected);
     assert_eq!(outcome.output, format!("True {} 40\n", expected.len()));
     assert_eq!(outcome.tool_calls_made, 42);
-    let tools: Vec<&str> = outcome.tool_calls.iter().map(|call| call.tool.as_str()).collect();
+    let tools: Vec<&str> = outcome
+        .tool_calls
+        .iter()
+        .map(|call| call.tool.as_str())
+        .collect();
     assert_eq!(tools[..40], ["read_file"; 40]);
     assert_eq!(tools[40..], ["write_file", "terminal"]);
     assert!(outcome.tool_calls.iter().all(|call| call.ok));
@@ -82,7 +92,11 @@ slow.join()
 print(json.dumps(None))
 "#;
     let (_, outcome) = json_of_cell(&session, Cell::new(code)).await;
-    let tools: Vec<&str> = outcome.tool_calls.iter().map(|call| call.tool.as_str()).collect();
+    let tools: Vec<&str> = outcome
+        .tool_calls
+        .iter()
+        .map(|call| call.tool.as_str())
+        .collect();
     assert_eq!(tools, ["write_file", "read_file", "write_file", "terminal"]);
     manager.end().await;
 }
@@ -169,7 +183,10 @@ print(json.dumps([len(results), failures, seen <= set(texts), sorted(os.listdir(
     // Whoever finds the other's text when it checks its own says so; nothing else may fail.
     for failure in value[1].as_array().unwrap() {
         let error = failure["error"].as_str().unwrap();
-        assert!(error.contains("another program changed it at the same moment"), "{failure}");
+        assert!(
+            error.contains("another program changed it at the same moment"),
+            "{failure}"
+        );
     }
     assert_eq!(value[2], true, "a reader saw a mixture");
     assert_eq!(value[3], json!(["both"]));

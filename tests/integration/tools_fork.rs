@@ -189,7 +189,16 @@ print(json.dumps([number >= 64, seen]))
     let (value, _) = json_of_cell(&session, Cell::new(code)).await;
     assert_eq!(
         value,
-        json!([true, ["a\n", "nothing was written to it", "still open", "b\n", "c\n"]])
+        json!([
+            true,
+            [
+                "a\n",
+                "nothing was written to it",
+                "still open",
+                "b\n",
+                "c\n"
+            ]
+        ])
     );
     manager.end().await;
 }

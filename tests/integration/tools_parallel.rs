@@ -80,7 +80,11 @@ async fn calls_from_everywhere_run_at_the_same_time() {
     let manager = Manager::start().await;
     for (version, python) in pythons() {
         let session = manager.session_on(&format!("s-{version}"), python);
-        run(&session, &format!("import shutil; shutil.rmtree('begun', True); TOTAL = {TOTAL}")).await;
+        run(
+            &session,
+            &format!("import shutil; shutil.rmtree('begun', True); TOTAL = {TOTAL}"),
+        )
+        .await;
         let before = run(&session, BEFORE).await;
         assert_eq!(before.output, "[completed without output]", "{version}");
         let (answers, outcome) = json_of_cell(&session, Cell::new(AT_ONCE)).await;
@@ -100,7 +104,12 @@ async fn calls_from_everywhere_run_at_the_same_time() {
         assert!(last_begin < first_end, "{version}: {answers:?}");
         assert_eq!(outcome.tool_calls_made, TOTAL as u64, "{version}");
         assert_eq!(outcome.tool_calls.len(), TOTAL);
-        assert!(outcome.tool_calls.iter().all(|call| call.ok && call.tool == "terminal"));
+        assert!(
+            outcome
+                .tool_calls
+                .iter()
+                .all(|call| call.ok && call.tool == "terminal")
+        );
     }
     manager.end().await;
 }
@@ -165,12 +174,19 @@ print(json.dumps(seen))
         ] {
             let failed = run(&session, code).await;
             assert_eq!(
-                failed.error.as_deref().map(|it| it.starts_with("ValueError: 3")),
+                failed
+                    .error
+                    .as_deref()
+                    .map(|it| it.starts_with("ValueError: 3")),
                 Some(true),
                 "{version}: {}",
                 failed.output
             );
-            assert!(!failed.output.contains("hermes_tools"), "{version}: {}", failed.output);
+            assert!(
+                !failed.output.contains("hermes_tools"),
+                "{version}: {}",
+                failed.output
+            );
         }
     }
     manager.end().await;

@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::support::{Manager, Place, finish, python, run, text};
 use crate::tools_kit::json_of;
 
-const CALL: &str = "import os; print(terminal('echo x')['output'].strip(), os.environ['HERMES_RPC_SOCKET'])";
+const CALL: &str =
+    "import os; print(terminal('echo x')['output'].strip(), os.environ['HERMES_RPC_SOCKET'])";
 
 /// Runs a cell by the command line with some variables; the folder of its tool socket.
 async fn socket_with(place: &Place, variables: &[(&str, Option<&str>)]) -> PathBuf {
@@ -38,27 +39,49 @@ async fn a_long_or_missing_place_is_passed_over() {
     let place = Place::new();
     let short = place.folder.path().join("run");
     let runtime = short.to_str().unwrap();
-    assert!(socket_with(&place, &[]).await.starts_with(short.join("warmcell")));
+    assert!(
+        socket_with(&place, &[])
+            .await
+            .starts_with(short.join("warmcell"))
+    );
     // No runtime folder: the temporary one.
     let temp = place.folder.path().join("t");
     fs::create_dir(&temp).unwrap();
     let uid = rustix::process::getuid().as_raw();
     let none = [("XDG_RUNTIME_DIR", None), ("TMPDIR", temp.to_str())];
     let own = format!("warmcell-{uid}");
-    assert!(socket_with(&place, &none).await.starts_with(temp.join(&own)));
+    assert!(
+        socket_with(&place, &none)
+            .await
+            .starts_with(temp.join(&own))
+    );
     // Both too long.
     let long = place.folder.path().join("l".repeat(120));
     fs::create_dir(&long).unwrap();
-    let both = [("XDG_RUNTIME_DIR", long.to_str()), ("TMPDIR", long.to_str())];
-    assert!(socket_with(&place, &both).await.starts_with(format!("/tmp/{own}")));
+    let both = [
+        ("XDG_RUNTIME_DIR", long.to_str()),
+        ("TMPDIR", long.to_str()),
+    ];
+    assert!(
+        socket_with(&place, &both)
+            .await
+            .starts_with(format!("/tmp/{own}"))
+    );
     // A place that cannot hold sockets, or that is none.
     for bad in ["/proc/self", "/sys", "relative", ""] {
         let both = [("XDG_RUNTIME_DIR", Some(bad)), ("TMPDIR", Some(bad))];
         let socket = socket_with(&place, &both).await;
-        assert!(socket.starts_with(format!("/tmp/{own}")), "{bad:?}: {socket:?}");
+        assert!(
+            socket.starts_with(format!("/tmp/{own}")),
+            "{bad:?}: {socket:?}"
+        );
     }
     assert!(fs::read_dir(&long).unwrap().next().is_none());
-    assert!(socket_with(&place, &[("TMPDIR", long.to_str())]).await.starts_with(runtime));
+    assert!(
+        socket_with(&place, &[("TMPDIR", long.to_str())])
+            .await
+            .starts_with(runtime)
+    );
 }
 
 #[tokio::test]

@@ -53,11 +53,18 @@ async fn a_process_that_does_not_descend_from_the_kernel_is_refused() {
     let mut stream = UnixStream::connect(path).await.unwrap();
     let hello = format!(r#"{{"hello":1,"token":"{token}"}}"#);
     let length = u32::try_from(hello.len()).unwrap().to_le_bytes();
-    stream.write_all(&[&length[..], hello.as_bytes()].concat()).await.unwrap();
+    stream
+        .write_all(&[&length[..], hello.as_bytes()].concat())
+        .await
+        .unwrap();
     let mut reply = Vec::new();
     stream.read_to_end(&mut reply).await.unwrap();
     let reply: Value = serde_json::from_slice(&reply[4..]).unwrap();
-    assert_fails(&reply["result"], "refused", "does not belong to this session's kernel");
+    assert_fails(
+        &reply["result"],
+        "refused",
+        "does not belong to this session's kernel",
+    );
     // Nor may the kernel of another session, nor a command that a tool has started.
     let code = format!(
         "import json, os\n\
@@ -65,7 +72,11 @@ async fn a_process_that_does_not_descend_from_the_kernel_is_refused() {
          print(json.dumps(read_file('/proc/version')))"
     );
     let result = json_of(&other, &code).await;
-    assert_fails(&result, "refused", "does not belong to this session's kernel");
+    assert_fails(
+        &result,
+        "refused",
+        "does not belong to this session's kernel",
+    );
     let code = r#"
 import shlex, sys
 program = "import json, hermes_tools; print(json.dumps(hermes_tools.read_file('/proc/version')))"
@@ -73,7 +84,11 @@ variables = " ".join(f"{name}={shlex.quote(os.environ[name])}" for name in os.en
 print(terminal(f"{variables} {sys.executable} -c {shlex.quote(program)}")["output"])
 "#;
     let result = json_of(&session, code).await;
-    assert_fails(&result, "refused", "does not belong to this session's kernel");
+    assert_fails(
+        &result,
+        "refused",
+        "does not belong to this session's kernel",
+    );
     manager.end().await;
 }
 
@@ -130,7 +145,8 @@ print(json.dumps([answers, closed, wrong, count > 0, os.path.exists("made")]))
     let garbage = Cell::new(code).max_tool_calls(1_000_000);
     let steady = async {
         for _ in 0..20 {
-            let result = json_of(&other, "import json; print(json.dumps(terminal('echo x')))").await;
+            let result =
+                json_of(&other, "import json; print(json.dumps(terminal('echo x')))").await;
             assert_eq!(result["output"], "x\n");
         }
     };
@@ -147,7 +163,12 @@ print(json.dumps([answers, closed, wrong, count > 0, os.path.exists("made")]))
     }
     let closed = value[1].as_array().unwrap();
     assert!(closed[..10].iter().all(Value::is_null), "{closed:?}");
-    assert!(closed[10..15].iter().all(|it| *it == json!(["refused", null])), "{closed:?}");
+    assert!(
+        closed[10..15]
+            .iter()
+            .all(|it| *it == json!(["refused", null])),
+        "{closed:?}"
+    );
     assert_eq!(closed[15], "Linux\n");
     assert_eq!(value[2], json!([]));
     assert_eq!(value[3], true);
@@ -274,7 +295,10 @@ print(json.dumps(None))
 /// The most memory that this process has had, in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .unwrap();
     let kilobytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     kilobytes << 10
 }

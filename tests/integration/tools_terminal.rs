@@ -26,17 +26,26 @@ async fn exit_codes_signals_and_output_as_they_are() {
         ("true", ended("", 0)),
         ("exit 7", ended("", 7)),
         ("false; echo $?", ended("1\n", 0)),
-        ("echo out; echo err >&2; echo out", ended("out\nerr\nout\n", 0)),
+        (
+            "echo out; echo err >&2; echo out",
+            ended("out\nerr\nout\n", 0),
+        ),
         ("kill -TERM $$", ended("", 143)),
         ("kill -KILL $$", ended("", 137)),
         ("printf 'no end'", ended("no end", 0)),
         ("printf '  a \\n\\n'", ended("  a \n\n", 0)),
         ("printf 'caf\\303\\251'", ended("café", 0)),
-        ("printf '\\377\\000a\\033[1m'", ended("\u{fffd}\u{0}a\u{1b}[1m", 0)),
+        (
+            "printf '\\377\\000a\\033[1m'",
+            ended("\u{fffd}\u{0}a\u{1b}[1m", 0),
+        ),
         ("echo ${BASH_VERSION:0:0}$((6*7))", ended("42\n", 0)),
         // Whoever reads gets nothing and ends.
         ("cat; read x; echo $?", ended("1\n", 0)),
-        ("python3 -c 'input()' 2>&1 | tail -n1", ended("EOFError: EOF when reading a line\n", 0)),
+        (
+            "python3 -c 'input()' 2>&1 | tail -n1",
+            ended("EOFError: EOF when reading a line\n", 0),
+        ),
         // Nobody can answer in an editor or a pager.
         ("$EDITOR /tmp/x; echo $?", ended("1\n", 0)),
         ("echo page | ${PAGER:-more}", ended("page\n", 0)),
@@ -61,17 +70,27 @@ async fn a_limit_is_final_and_takes_no_longer_than_it_says() {
     let began = Instant::now();
     let result = terminal(&session, "'echo so far; sleep 60 & sleep 61', timeout=0.5").await;
     let took = began.elapsed();
-    assert!(took >= Duration::from_millis(500) && took < Duration::from_secs(3), "{took:?}");
+    assert!(
+        took >= Duration::from_millis(500) && took < Duration::from_secs(3),
+        "{took:?}"
+    );
     assert_eq!(result["output"], "so far\n");
     assert_eq!(result["exit_code"], 124);
-    assert_fails(&result, "timeout", "after 0.5 s, the 'timeout' of this call; this is final");
+    assert_fails(
+        &result,
+        "timeout",
+        "after 0.5 s, the 'timeout' of this call; this is final",
+    );
     // The rest of the cell's time is less than what the call asks for.
     let code = "import json; r = terminal('sleep 60', timeout=400)";
     let cell = Cell::new(code).timeout(Duration::from_millis(700));
     let began = Instant::now();
     let outcome = crate::support::run_cell(&session, cell).await;
     assert!(began.elapsed() < Duration::from_secs(3));
-    assert_eq!(outcome.error_class, Some(warmcell::execution::ErrorClass::Timeout));
+    assert_eq!(
+        outcome.error_class,
+        Some(warmcell::execution::ErrorClass::Timeout)
+    );
     assert_eq!(outcome.tool_calls.len(), 1);
     assert!(!outcome.tool_calls[0].ok);
     manager.end().await;
@@ -163,7 +182,11 @@ print(json.dumps([odd, gone, os.path.exists("/x")]))
     assert_eq!(seen[1][3], "/\n");
     assert_eq!(seen[2], false);
     let wrong = terminal(&session, "'pwd', workdir='/no/such'").await;
-    assert_fails(&wrong, "usage", "terminal: 'workdir' must be an existing directory, got '/no/such'");
+    assert_fails(
+        &wrong,
+        "usage",
+        "terminal: 'workdir' must be an existing directory, got '/no/such'",
+    );
     manager.end().await;
 }
 
@@ -174,7 +197,11 @@ async fn background_work_is_refused_by_name() {
     for name in ["background", "pty", "notify_on_complete", "watch_patterns"] {
         let code = format!("import json; print(json.dumps(terminal('touch made', {name}=True)))");
         let (result, outcome) = json_of_cell(&session, Cell::new(code)).await;
-        assert_fails(&result, "refused", &format!("terminal: '{name}' is not available"));
+        assert_fails(
+            &result,
+            "refused",
+            &format!("terminal: '{name}' is not available"),
+        );
         assert_eq!(result["output"], Value::Null);
         assert_eq!(outcome.tool_calls_made, 0);
     }
@@ -209,7 +236,11 @@ print(json.dumps([list(codes), (time.perf_counter() - began) / 50]))
 async fn a_command_sees_the_callers_environment_and_not_the_tool_socket() {
     let manager = Manager::start().await;
     let session = manager.session("a");
-    let result = terminal(&session, "'env | grep -c ^HERMES_RPC; env | grep ^PYTHONPATH; echo $HOME'").await;
+    let result = terminal(
+        &session,
+        "'env | grep -c ^HERMES_RPC; env | grep ^PYTHONPATH; echo $HOME'",
+    )
+    .await;
     let home = manager.place.work().display().to_string();
     assert_eq!(result, ended(&format!("0\n{home}\n"), 0));
     run(&session, "pass").await;

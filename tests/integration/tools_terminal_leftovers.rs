@@ -59,7 +59,10 @@ async fn leftovers_live_until_the_session_ends() {
     for pid in pids {
         gone(pid).await;
     }
-    assert!(lives(of_the_other), "another session's leftovers are its own");
+    assert!(
+        lives(of_the_other),
+        "another session's leftovers are its own"
+    );
     manager.end().await;
     gone(of_the_other).await;
 }

@@ -164,7 +164,8 @@ async fn directory(workdir: Option<&str>, context: &ToolContext) -> Result<PathB
             Some(cwd) if is_directory(cwd).await => Ok(cwd.clone()),
             cwd => Err(ToolFailure::failed(format!(
                 "terminal: the working directory{} is gone; change to another one or give 'workdir'",
-                cwd.as_ref().map_or_else(String::new, |cwd| format!(" {}", cwd.display()))
+                cwd.as_ref()
+                    .map_or_else(String::new, |cwd| format!(" {}", cwd.display()))
             ))),
         };
     };
