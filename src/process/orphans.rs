@@ -18,6 +18,9 @@ use super::{Pidfd, Signal};
 /// and only what forks faster than it is killed needs another.
 const MAX_ROUNDS: usize = 200;
 
+/// A look at all processes can miss one that forks and dies meanwhile; so many in a row do not.
+const QUIET_ROUNDS: usize = 3;
+
 /// Children of this process that have an owner; locked only for one call.
 static KNOWN: LazyLock<Mutex<HashSet<u32>>> = LazyLock::new(Mutex::default);
 
@@ -40,10 +43,11 @@ pub fn adopt_orphans() -> bool {
     set_child_subreaper(Some(rustix::process::getpid())).is_ok()
 }
 
-/// Ends every orphan of a dead forkserver: children of this process that it does not know (if it
-/// adopts), and whatever bears one of the marks. Returns how many are left.
+/// Ends every orphan of a dead forkserver: children of this process that it does not know, if it
+/// adopts; else whatever bears one of the marks. Returns how many are left.
 pub async fn end_orphans(adopts: bool, markers: &[Marker]) -> usize {
     let mut left = 0;
+    let mut quiet = 0;
     for _ in 0..MAX_ROUNDS {
         let victims = if adopts {
             // What this process adopts needs no mark, and reading those of all processes takes
@@ -52,14 +56,21 @@ pub async fn end_orphans(adopts: bool, markers: &[Marker]) -> usize {
             let children = children();
             let known = known();
             let unknown = children.into_iter().filter(|pid| !known.contains(pid));
-            unknown.filter_map(ended_with_its_group).collect()
+            unknown
+                .filter_map(|pid| ended_with_its_group(pid, || true))
+                .collect()
         } else {
             marked(markers)
         };
         left = victims.len();
         if victims.is_empty() {
-            return 0;
+            quiet += 1;
+            if adopts || quiet == QUIET_ROUNDS {
+                return 0;
+            }
+            continue;
         }
+        quiet = 0;
         for (pid, pidfd) in &victims {
             // A killed process ends unless the system itself is stuck; then it stays counted.
             let ended = tokio::time::timeout(std::time::Duration::from_secs(2), pidfd.ended());
@@ -100,8 +111,10 @@ fn children() -> Vec<u32> {
 /// group on, and no member of a group that is killed can fork any more.
 ///
 /// All groups below a forkserver are its own: what it forks is in sessions that began there.
-fn ended_with_its_group(pid: u32) -> Option<(u32, Pidfd)> {
-    let pidfd = Pidfd::open(pid).ok()?;
+fn ended_with_its_group(pid: u32, is_meant: impl Fn() -> bool) -> Option<(u32, Pidfd)> {
+    // Held by descriptor before it is asked: a number that was given to somebody else meanwhile is
+    // not meant.
+    let pidfd = Pidfd::open(pid).ok().filter(|_| is_meant())?;
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
     let group = getpgid(Some(number)).ok();
     if let Some(group) = group.filter(|group| !group.is_init() && *group != getpgrp()) {
@@ -120,7 +133,7 @@ fn marked(markers: &[Marker]) -> Vec<(u32, Pidfd)> {
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
         .filter(|pid| *pid != own && bears(*pid, markers))
-        .filter_map(ended_with_its_group)
+        .filter_map(|pid| ended_with_its_group(pid, || bears(pid, markers)))
         .collect()
 }
 

@@ -63,7 +63,7 @@ async fn littered(manager: &Manager, name: &str) -> (Session, PathBuf) {
 }
 
 /// Waits until nothing writes any more; a chaser that lives writes all the time.
-async fn assert_gone(folder: &Path, how: &str) {
+async fn assert_gone(folder: &Path, how: &str) -> Duration {
     let sizes = || -> Vec<u64> {
         let entries = fs::read_dir(folder).unwrap().flatten();
         entries
@@ -84,10 +84,9 @@ async fn assert_gone(folder: &Path, how: &str) {
             (size, since) = (now, Instant::now());
         }
     }
-    eprintln!(
-        "orphans after {how}: the last wrote after {:?}",
-        since.duration_since(began)
-    );
+    let took = since.duration_since(began);
+    eprintln!("orphans after {how}: the last wrote after {took:?}");
+    took
 }
 
 #[tokio::test]
@@ -100,8 +99,6 @@ async fn nothing_a_cell_has_started_outlives_its_kernel() {
     let neighbour = number(&other, code).await;
     for how in ["timeout", "interrupt", "death", "exit", "reset", "close"] {
         let (session, folder) = littered(&manager, how).await;
-        // Ten that stay; those that fork and die may be missed by a look at all processes.
-        assert!(manager.place.survivors().len() >= 10);
         match how {
             "timeout" => {
                 let outcome = run_cell(&session, limited("while True: pass", 100)).await;
@@ -141,7 +138,8 @@ async fn the_children_of_a_dead_forkserver_are_ended() {
     let (session, folder) = littered(&manager, "a").await;
     let outcome = run(&session, "os.kill(os.getppid(), 9); time.sleep(9)").await;
     assert_eq!(json(&outcome)["error_class"], "kernel_died");
-    assert_gone(&folder, "the death of the forkserver").await;
+    let took = assert_gone(&folder, "the death of the forkserver").await;
+    assert!(took < Duration::from_secs(5), "{took:?}");
     manager.end().await;
 }
 
