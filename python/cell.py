@@ -41,6 +41,8 @@ class Runner:
         failures.sources = self._compiler.sources
         self._names = names.Names(self._globals)
         self._loop: Loop | None = None
+        self._finders = FreshFinders()
+        sys.meta_path.insert(0, self._finders)  # type: ignore[arg-type]
 
     @property
     def sources(self) -> dict[str, tuple[int, None, list[str], str]]:
@@ -68,6 +70,8 @@ class Runner:
         except MemoryError as error:
             reserve.release()
             self._link.send("shell", "execute_reply", parent, self._bare_reply(error))
+        # Nobody waits for this.
+        _quietly(children.reap_adopted)
 
     def _run(self, parent: bytes, content: dict[str, Any]) -> dict[str, Any]:
         code = content.get("code", "")
@@ -98,9 +102,8 @@ class Runner:
         streams.flush()
         platform_calls.flush_c_stdout()
         own["warnings"] = _quietly(self._guard.restore) or []
-        _quietly(children.reap_adopted)
         codes = [code for code in (body, last) if code is not None]
-        own["names"] = _quietly(lambda: self._names.changes(codes)) or self._names.unchanged()
+        own["names"] = _quietly(self._names.changes, codes) or self._names.unchanged()
         reply["warmcell"] = own
         return reply
 
@@ -128,7 +131,7 @@ class Runner:
         self._tools.current_cell.set(cell)
         _quietly(lambda: os.environ.__setitem__("HERMES_RPC_CELL", str(cell)))
         self._guard.make_blocking()
-        _quietly(_drop_finder_caches)
+        self._finders.stale = True
         _quietly(shadow.drop_shadowed)
         if "__main__" not in MODULES:
             MODULES["__main__"] = self._main
@@ -191,17 +194,29 @@ class Runner:
         os._exit(code)
 
 
-def _quietly(function: Callable[[], Any]) -> Any:
+def _quietly(function: Callable[..., Any], *arguments: Any) -> Any:
     """Housekeeping that must not cost a cell its result."""
     try:
-        return function()
+        return function(*arguments)
     except BaseException:  # noqa: BLE001 - a cell can break what it stands on in any way
         return None
 
 
-def _drop_finder_caches() -> None:
-    """A module made since the last cell can be imported; cheaper than invalidate_caches()."""
-    for finder in list(sys.path_importer_cache.values()):
-        forget = getattr(finder, "invalidate_caches", None)
-        if forget is not None:
-            forget()
+class FreshFinders:
+    """Finds nothing itself: at the first import of a cell it has the others look at the disk again.
+
+    So a module that was made since the last cell is found, and a cell that imports nothing pays
+    nothing. importlib.invalidate_caches() does more and can cost 50 ms.
+    """
+
+    def __init__(self) -> None:
+        self.stale = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        del name, path, target
+        if self.stale:
+            self.stale = False
+            for finder in list(sys.path_importer_cache.values()):
+                forget = getattr(finder, "invalidate_caches", None)
+                if forget is not None:
+                    forget()

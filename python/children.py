@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # Children that the cell's own code has started, and may want to wait for.
 started: set[int] = set()
+# Whether any process was begun in the ways that are wrapped here.
+_began = False
 
 
 # The variable that tells a program for which cell it works, and where the environment stands among
@@ -62,6 +64,8 @@ def _wrap(module: Any, name: str, wrap: Callable[[Any], Any]) -> None:
 
 
 def _flush() -> None:
+    global _began
+    _began = True
     streams.flush()
     platform_calls.flush_c_stdout()
 
@@ -130,6 +134,9 @@ def _shell(cell: Callable[[], int], function: Any) -> Any:
 
 def reap_adopted() -> None:
     """Reaps dead daemons that fell to the kernel; children of the cell's code are left to it."""
+    if not _began and "ctypes" not in sys.modules and "_cffi_backend" not in sys.modules:
+        # No cell has started anything yet, and nobody else's orphans fall to us.
+        return
     try:
         dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

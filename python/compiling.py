@@ -44,6 +44,17 @@ class Compiler:
         flags = self._future | _TOP_LEVEL_AWAIT
         if sys.version_info < (3, 11) and len(code) > _DEEP_BYTES:
             self._check_depth(code, filename, flags)
+        if _is_one_statement(code):
+            # Without the detour over a syntax tree, which costs as much again.
+            name, sign, value = code.partition("=")
+            if not sign or value[:1] == "=" or not name.strip().isidentifier():
+                try:
+                    return None, compile(code, filename, "eval", flags, True)
+                except SyntaxError:
+                    pass
+            body = compile(code, filename, "exec", flags, True)
+            self._future |= body.co_flags & _FUTURE
+            return body, None
         tree: Any = compile(code, filename, "exec", flags | _ONLY_AST, True)
         last = None
         if tree.body and isinstance(tree.body[-1], Expr):
@@ -94,3 +105,16 @@ class Compiler:
             oldest = next(iter(self.sources))
             self._bytes -= self.sources.pop(oldest)[0]
             cache.pop(oldest, None)
+
+
+def _is_one_statement(code: str) -> bool:
+    """Whether it is surely a single statement, and an expression only if eval() takes it.
+
+    A statement may show what eval() does not take: a tuple with a star.
+    """
+    return (
+        len(code) < 1_000
+        and not code[:1].isspace()
+        and "\n" not in code.rstrip("\n")
+        and not any(sign in code for sign in ";*\r\\")
+    )

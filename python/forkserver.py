@@ -10,15 +10,16 @@ stays.
 
 from __future__ import annotations
 
+# Not the module above it, which imports enum and more: 2 ms before the first kernel.
+import _signal as signal
 import errno
 import gc
 import os
 import resource
 import select
-import signal
 import sys
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socket
-from array import array
+from struct import calcsize, unpack
 
 from . import job, kernel, platform_calls
 from .descriptors import high
@@ -32,6 +33,8 @@ PROTOCOL = 1
 _MAX_MESSAGE_BYTES = 65_536
 # Imported while nothing else is to be done: what a cell is likely to need and takes long to load.
 _LATER = ("threading", "linecache", "traceback", "json", "ast", "socket", "subprocess")
+_CALM_MS = 50
+_INT_BYTES = calcsize("i")
 _HELD = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
 
 
@@ -58,6 +61,7 @@ class Forkserver:
         self._manager_gone = False
         self._tools: Any = sys.modules["hermes_tools"]
         self._later = list(_LATER)
+        self._calm = False
         self._wake, self._woken = os.pipe()
         for fd in (self._wake, self._woken):
             os.set_blocking(fd, False)
@@ -83,18 +87,29 @@ class Forkserver:
         poll.register(self._control.fileno(), select.POLLIN)
         poll.register(self._wake, select.POLLIN)
         while not (self._manager_gone and not self._all_children() - self._foreign):
-            ready = dict(poll.poll(0 if self._later and self._children else None))
+            ready = dict(poll.poll(self._patience()))
             if self._wake in ready:
                 self._drain_wake()
             if ready.get(self._control.fileno()):
                 self._receive()
                 if self._manager_gone:
                     poll.unregister(self._control.fileno())
+            self._calm = not ready
             if ready:
                 self._look_at_children()
             elif self._later:
                 self._preload(self._later.pop(0))
         self._remove_folder()
+
+    def _patience(self) -> int | None:
+        """How long to wait, in milliseconds: what is preloaded comes when nobody wants anything.
+
+        Not right after a fork: the new kernel and its manager need the processors, and one that
+        runs a single cell is gone before.
+        """
+        if not (self._later and self._children):
+            return None
+        return 0 if self._calm else _CALM_MS
 
     def _preload(self, name: str) -> None:
         try:
@@ -124,10 +139,11 @@ class Forkserver:
             data, ancillary, _flags, _address = self._control.recvmsg(_MAX_MESSAGE_BYTES, 256)
         except OSError:
             data, ancillary = b"", []
-        fds = array("i")
+        fds: list[int] = []
         for level, kind, payload in ancillary:
             if level == SOL_SOCKET and kind == SCM_RIGHTS:
-                fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
+                count = len(payload) // _INT_BYTES
+                fds += unpack(f"{count}i", payload[: count * _INT_BYTES])
         if not data:
             self._end_all()
             return

@@ -7,8 +7,8 @@ then fall to the forkserver, which kills what it does not know.
 
 from __future__ import annotations
 
+import _signal as signal
 import os
-import signal
 
 from . import platform_calls
 from .kernel import detach

@@ -7,7 +7,11 @@ size or its last name says that there is something to find.
 
 from __future__ import annotations
 
-from opcode import EXTENDED_ARG, opmap
+try:
+    # From 3.13 on the rest of opcode is for those who print code, and costs a millisecond.
+    from _opcode_metadata import opmap  # type: ignore[import-not-found]
+except ImportError:
+    from opcode import opmap
 
 from .own import BUILTINS as __builtins__  # noqa: F401
 
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 LIMIT = 200
+EXTENDED_ARG = opmap["EXTENDED_ARG"]
 # The manager remembers fewer names than this, the latest; what goes beyond needs no mention.
 _DELETED = 2_000
 # Any string can be a global name, of any length; more of it is not told.

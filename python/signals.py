@@ -8,9 +8,9 @@ and profile functions rest.
 
 from __future__ import annotations
 
-import signal
 import sys
 
+from .hooks import when_imported
 from .own import BUILTINS as __builtins__  # noqa: F401
 
 TYPE_CHECKING = False
@@ -77,6 +77,10 @@ def install(tell: Callable[[BaseException], None]) -> None:
     """Wraps the setting of handlers; ``tell`` is given what one raises outside of a cell."""
     global _tell
     _tell = tell
+    when_imported("signal", _signal_loaded)
+
+
+def _signal_loaded(signal: Any) -> None:
     set_handler, get_handler = signal.signal, signal.getsignal
 
     def signal_(signalnum: Any, handler: Any) -> Any:

@@ -99,6 +99,8 @@ class PipeWriter(io.BufferedIOBase):
             self._turn(flood=False)
         elif self._pending_bytes >= BLOCK_BYTES:
             self.flush()
+            # A reader that is slow makes the flood slow; that does not end it.
+            self._since = monotonic()
 
     def _keep(self, data: bytes) -> None:
         self._pending.append(data)
@@ -218,10 +220,13 @@ def renew(name: str) -> None:
     text.mode = "w"
     writer.attach_text(text)
     setattr(sys, name, text)
+    _own[name] = text
     _writers.append(writer)
     del _writers[:-8]
 
 
+# The streams that the kernel has put in place, as it made them.
+_own: dict[str, object] = {}
 # The latest binary layers, so that a forked child can forget what its parent has yet to write.
 _writers: list[PipeWriter] = []
 
@@ -240,7 +245,12 @@ def start_anew() -> None:
 
 def flush() -> None:
     """Flushes what the cell calls stdout and stderr, and the kernel's own; never fails."""
-    streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+    out, error = sys.stdout, sys.stderr
+    if out is sys.__stdout__ is _own["stdout"] and error is sys.__stderr__ is _own["stderr"]:
+        # Outside of a flood nothing waits in them.
+        if not any([writer._flood or writer._pending for writer in _writers]):
+            return
+    streams = (out, error, sys.__stdout__, sys.__stderr__)
     # Each once, by identity: equality may be anything.
     for stream in {id(stream): stream for stream in streams}.values():
         try:

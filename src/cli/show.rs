@@ -3,9 +3,13 @@
 use std::cell::Cell;
 use std::io;
 
+use bytes::Bytes;
 use tokio::io::{AsyncWriteExt, Stderr, Stdout};
 
 use crate::execution::{LiveEvent, LiveOutput, Outcome};
+
+/// Bytes that go out in one write.
+const WRITE_BYTES: usize = 256 * 1024;
 
 /// Our own stdout and stderr.
 #[derive(Debug)]
@@ -31,9 +35,17 @@ impl Screen {
         progress: &Cell<u64>,
     ) -> io::Result<()> {
         let mut at_line_start = true;
-        while let Some(event) = live.next().await {
+        let mut next = live.next().await;
+        while let Some(event) = next {
+            // What has come meanwhile goes out in the same write: each one is a way to another
+            // thread and back.
+            let (event, after) = together(event, live);
             self.piece(&event, &mut at_line_start).await?;
             progress.set(progress.get() + 1);
+            next = match after {
+                Some(event) => Some(event),
+                None => live.next().await,
+            };
         }
         Ok(())
     }
@@ -100,4 +112,26 @@ impl Screen {
         drop(self.stderr.write_all(bytes).await);
         drop(self.stderr.flush().await);
     }
+}
+
+/// A piece of stdout with those that follow it and are there already, and the one after them.
+fn together(first: LiveEvent, live: &mut LiveOutput) -> (LiveEvent, Option<LiveEvent>) {
+    let LiveEvent::Stdout(first) = first else {
+        return (first, None);
+    };
+    let mut joined: Option<Vec<u8>> = None;
+    let mut after = None;
+    while joined.as_ref().map_or(first.len(), Vec::len) < WRITE_BYTES {
+        match live.next_now() {
+            Some(LiveEvent::Stdout(bytes)) => {
+                let joined = joined.get_or_insert_with(|| first.to_vec());
+                joined.extend_from_slice(&bytes);
+            }
+            other => {
+                after = other;
+                break;
+            }
+        }
+    }
+    (LiveEvent::Stdout(joined.map_or(first, Bytes::from)), after)
 }

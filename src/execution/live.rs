@@ -76,6 +76,13 @@ impl LiveSender {
 }
 
 impl LiveOutput {
+    /// A piece that is there already.
+    pub fn next_now(&mut self) -> Option<LiveEvent> {
+        let event = self.events.try_recv().ok()?;
+        self.pressure.take(event.len());
+        Some(event)
+    }
+
     /// The next piece; `None` when the cell has ended and everything was read.
     ///
     /// # Cancel safety
