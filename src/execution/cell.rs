@@ -85,6 +85,8 @@ pub struct CellRun {
     pub tool_use: ToolUse,
     /// Messages of the kernel that made no sense.
     pub dropped_messages: u64,
+    /// What was printed between the previous cell and this one, and how many bytes it was.
+    pub background: Option<(String, u64)>,
 }
 
 impl CellRun {
@@ -104,6 +106,7 @@ impl CellRun {
             duration: Duration::ZERO,
             tool_use: ToolUse::default(),
             dropped_messages: 0,
+            background: None,
         }
     }
 }
@@ -138,12 +141,14 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
         () = task.interrupt.cancelled() => Ok(How::Interrupted),
         () = sleep_until(began + task.timeout) => Ok(How::TimedOut),
     };
-    let (how, dropped_messages) = match stopped {
-        Err(end) => (how_of(end.ending), end.dropped_messages),
+    let (how, dropped_messages, background) = match stopped {
+        Err(end) => (how_of(end.ending), end.dropped_messages, end.background),
         Ok(how) => {
             task.kernel.kill();
             let end: Option<CellEnd> = timeout(END_DEADLINE, executing).await.ok().transpose()?;
-            (how, end.map_or(0, |end| end.dropped_messages))
+            let (dropped, background) =
+                end.map_or((0, None), |end| (end.dropped_messages, end.background));
+            (how, dropped, background)
         }
     };
     let duration = began.elapsed();
@@ -157,6 +162,7 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
         duration,
         tool_use,
         dropped_messages: dropped_messages + collected.unreadable,
+        background,
     })
 }
 

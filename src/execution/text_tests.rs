@@ -26,6 +26,7 @@ fn ran(how: How, stdout: &str) -> CellRun {
         duration: Duration::from_millis(1_005),
         tool_use: ToolUse::default(),
         dropped_messages: 0,
+        background: None,
     }
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Running {
     pub(super) pressure: Option<Arc<Pressure>>,
     pub(super) done: oneshot::Sender<CellEnd>,
     pub(super) dropped: u64,
+    /// What was printed before the cell was handed over.
+    pub(super) earlier: Option<(String, u64)>,
     /// The reply was read; so many bytes of stdout and stderr belong to the cell yet.
     pub(super) reply: Option<Box<ExecuteReply>>,
     pub(super) rest: [usize; 2],
@@ -177,6 +179,11 @@ impl Actor {
             } => {
                 // What is in the pipes now was written before this cell.
                 self.read_waiting();
+                let earlier = self
+                    .background
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take();
                 let pressure = sink
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
@@ -188,6 +195,7 @@ impl Actor {
                     pressure,
                     done,
                     dropped: 0,
+                    earlier,
                     reply: None,
                     rest: [0; 2],
                 });
@@ -290,6 +298,7 @@ impl Actor {
             let end = CellEnd {
                 ending,
                 dropped_messages: running.dropped,
+                background: running.earlier,
             };
             drop(running.done.send(end));
         }

@@ -10,6 +10,9 @@ pub struct CellEnd {
     pub ending: Ending,
     /// Messages that made no sense and were dropped.
     pub dropped_messages: u64,
+    /// What was printed between the previous cell and this one: the last 10,000 bytes, and how many
+    /// there were.
+    pub background: Option<(String, u64)>,
 }
 
 /// What happened to a cell.

@@ -145,6 +145,7 @@ impl Kernel {
         Ok(end.unwrap_or_else(|| CellEnd {
             ending: Ending::NotStarted(self.death().unwrap_or(Death::Ended)),
             dropped_messages: 0,
+            background: None,
         }))
     }
 

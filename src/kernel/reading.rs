@@ -181,6 +181,7 @@ impl Actor {
             let end = CellEnd {
                 ending: Ending::Replied(reply),
                 dropped_messages: running.dropped,
+                background: running.earlier,
             };
             // Whoever ran the cell may be gone.
             drop(running.done.send(end));

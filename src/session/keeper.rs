@@ -113,14 +113,14 @@ impl Keeper {
         self.trigger(Trigger::CellEnded, "the cell has ended");
     }
 
-    /// What was printed since the last cell ended, by this kernel or by one that is gone.
-    pub(super) fn background(&mut self, kernel: &Kernel) -> Option<(String, u64)> {
-        self.keep_background(kernel.take_background());
+    /// What was printed before a cell, by its kernel or by one that is gone.
+    pub(super) fn background(&mut self, printed: Option<(String, u64)>) -> Option<(String, u64)> {
+        self.keep_background(printed);
         self.last_words.take()
     }
 
     /// Keeps what was printed between cells until a result can tell it.
-    pub(super) fn keep_background(&mut self, printed: Option<(String, u64)>) {
+    fn keep_background(&mut self, printed: Option<(String, u64)>) {
         let Some((text, total)) = printed else { return };
         let (earlier, before) = self.last_words.take().unwrap_or_default();
         let text = earlier + &text;

@@ -224,7 +224,6 @@ impl Worker {
                 }
             };
             self.tools.admit(kernel.pid());
-            let background = self.keeper.background(&kernel);
             let ran = if interrupt.is_cancelled() {
                 // It was interrupted while its kernel was started.
                 kernel.kill();
@@ -239,10 +238,9 @@ impl Worker {
                     ..
                 }) if !last => {
                     // It died while nobody looked; the cell has not run yet.
-                    self.keeper.keep_background(background);
                     self.keeper.died(&death, Next::Restart);
                 }
-                Ok(run) => return self.finish(run, timeout, background, received),
+                Ok(run) => return self.finish(run, timeout, received),
                 Err(error) => {
                     let generation = self.keeper.generation();
                     return Outcome::not_run(ErrorClass::Usage, error.to_string(), generation);
@@ -306,13 +304,13 @@ impl Worker {
     /// Draws the consequences of how the cell ended, and makes its result.
     fn finish(
         &mut self,
-        run: CellRun,
+        mut run: CellRun,
         timeout: Duration,
-        background: Option<(String, u64)>,
         received: &Arc<AtomicBool>,
     ) -> Outcome {
         let (count, generation) = (self.keeper.count(), self.keeper.generation());
         let earlier_loss = self.keeper.untold();
+        let background = self.keeper.background(run.background.take());
         let mut warnings = Vec::new();
         let killed = Death::Ended;
         let is_closed = self.shared.closed.load(Ordering::Acquire);
