@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 CELL_FUNCTION_HINT = (
-    "multiprocessing's start method {method!r} starts a fresh interpreter, which cannot see {name}: "
-    "it was defined in a cell. Use the default start method 'fork', or put it into a module file "
-    "and import it"
+    "multiprocessing's start method {method!r} starts a fresh interpreter, which cannot see "
+    "{name}: it was defined in a cell. Use the default start method 'fork', or put it into a "
+    "module file and import it"
 )
 
 

@@ -1,8 +1,8 @@
 """Compiles cells, and keeps their sources for tracebacks."""
 
 from __future__ import annotations
-
 import __future__
+
 import sys
 from _ast import Expr, Expression, ImportFrom
 

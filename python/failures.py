@@ -186,7 +186,7 @@ def _hide_ours(formatted: Any) -> None:
 
 
 def _cut_driver(stack: Any) -> None:
-    """An awaited cell runs below asyncio: what lies above the cell's first frame is not the cell's."""
+    """An awaited cell runs below asyncio: what lies above its first frame is not the cell's."""
     first = next((i for i, frame in enumerate(stack) if frame.filename.startswith("<cell ")), None)
     if first and all("asyncio" in frame.filename for frame in stack[:first]):
         del stack[:first]

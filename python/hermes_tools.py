@@ -24,7 +24,7 @@ _MAX_REQUEST_BYTES = 64 << 20
 _MAX_REPLY_BYTES = 64 << 20
 _RECEIVE_BYTES = 64 << 10
 
-# How modules are imported when they are needed; a kernel has a way that no file of the user's is in.
+# How modules are imported when they are needed; in a kernel no file of the user's is in the way.
 _load = __import__
 
 if "_warmcell" not in sys.modules:

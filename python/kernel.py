@@ -9,12 +9,22 @@ import resource
 import sys
 import time
 
-from . import carry, children, failures, frames, hooks, platform_calls, reserve, shadow, signals
-from . import streams
+from . import (
+    carry,
+    children,
+    failures,
+    frames,
+    hooks,
+    platform_calls,
+    reserve,
+    shadow,
+    signals,
+    streams,
+)
 from .cell import Runner
 from .descriptors import Guard, close_all_but, move_high
 from .interrupt import Interrupts
-from .link import Link, LinkLost, loads
+from .link import Link, LinkLost
 from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import MODULES, os
 
@@ -128,8 +138,7 @@ def _set_up(
 
 def _fresh_main(tools: ModuleType) -> ModuleType:
     main = type(sys)("__main__")
-    main.__dict__["__builtins__"] = MODULES["builtins"]
-    main.__dict__["__annotations__"] = {}
+    vars(main).update(__builtins__=MODULES["builtins"], __annotations__={})
     for name in tools.__all__:
         setattr(main, name, getattr(tools, name))
     MODULES["__main__"] = main

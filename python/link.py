@@ -38,7 +38,7 @@ class _Scanner:
     object_pairs_hook = None
     parse_float = float
     parse_int = int
-    memo: dict[str, str] = {}
+    memo: dict[str, str] = {}  # noqa: RUF012 - the C scanner empties it after each use
 
     @staticmethod
     def parse_constant(name: str) -> float:

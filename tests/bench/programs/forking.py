@@ -1,9 +1,9 @@
 """The limit of a forked kernel: fork, setsid, exec(compile()), a reply; then it waits, as ours do."""
 
+import _signal
 import gc
 import os
 
-import _signal
 from wire import receive, send
 
 gc.collect()

@@ -4,21 +4,22 @@ A frame is a little-endian u32 and that many bytes of JSON, read and written on 
 the C halves of ``json``: nothing leaner is possible in Python.
 """
 
-import faulthandler  # noqa: F401
-import fcntl  # noqa: F401
-import gc  # noqa: F401
-import mmap  # noqa: F401
-import os
-import resource  # noqa: F401
-import select  # noqa: F401
-import time  # noqa: F401
+import __future__  # noqa: F401
+
 import _ast  # noqa: F401
 import _contextvars  # noqa: F401
 import _ctypes  # noqa: F401
 import _signal  # noqa: F401
 import _socket  # noqa: F401
+import faulthandler  # noqa: F401
+import fcntl  # noqa: F401
+import gc  # noqa: F401
+import mmap  # noqa: F401
 import opcode  # noqa: F401
-import __future__  # noqa: F401
+import os
+import resource  # noqa: F401
+import select  # noqa: F401
+import time  # noqa: F401
 from _json import encode_basestring, make_encoder, make_scanner
 from struct import pack, unpack
 
