@@ -245,7 +245,7 @@ async fn a_cell_that_does_not_end_within_the_grace_is_killed() {
     let cell = bare.cells;
     let mark = bare.place.work().join("mark");
     let code = format!(
-        "open({mark:?}, 'w').close()\nwhile True:\n    try:\n        while True: pass\n    except KeyboardInterrupt: pass"
+        "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nopen({mark:?}, 'w').close()\nwhile True: pass"
     );
     let sink = Arc::new(Mutex::new(Kept::default()));
     let request = CellRequest {
