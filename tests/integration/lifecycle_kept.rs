@@ -244,6 +244,7 @@ async fn a_cell_that_does_not_end_within_the_grace_is_killed() {
     let kernel = bare.kernel.clone();
     let cell = bare.cells;
     let mark = bare.place.work().join("mark");
+    // One that only catches what is raised could be hit between two tries.
     let code = format!(
         "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nopen({mark:?}, 'w').close()\nwhile True: pass"
     );
