@@ -46,6 +46,7 @@ mod tools_cancel;
 mod tools_cells;
 mod tools_files;
 mod tools_fork;
+mod tools_helpers;
 mod tools_kit;
 mod tools_parallel;
 mod tools_places;
