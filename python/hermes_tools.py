@@ -396,9 +396,10 @@ def shell_quote(text: object) -> str:
 
 
 def retry(function, max_attempts: int = 3, delay: float = 2):  # noqa: ANN001, ANN201
-    """Calls the function until it succeeds; waits delay, 2 x delay, ... between attempts.
+    """Calls the function until it raises nothing; waits delay, 2 x delay, ... between attempts.
 
-    After the last attempt its exception is raised.
+    After the last attempt its exception is raised. A failed tool call is a value, not an exception:
+    raise one in the function to have it tried again.
     """
     import time
 

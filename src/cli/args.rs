@@ -33,6 +33,14 @@ const EXEC_HELP: &str = "\
 Output: the cell's stdout goes to stdout as it comes, and so does the value of its last expression; \
 its stderr, tracebacks and notices go to stderr.
 
+A cell's stdin is empty. Of the environment it sees a fixed list of variables (PATH, HOME, LANG, LC_*, \
+VIRTUAL_ENV, PYTHONPATH, ...), none with a secret-looking name.
+
+Tools in a cell's namespace: read_file, write_file, terminal.
+
+Environment: HERMES_HOME (default ~/.hermes) holds what is unpacked and cached; VIRTUAL_ENV and PATH \
+say which Python.
+
 Exit codes:
   0    success            124  timeout
   n    sys.exit(n)        125  no kernel could be had
@@ -57,7 +65,7 @@ pub(super) struct ExecArguments {
     )]
     pub(super) code: Option<String>,
 
-    /// A file that holds a cell. Several are cells of one kernel, in order; the first that fails
+    /// A file that holds a cell, `-` for stdin. Several are cells of one kernel, in order; the first that fails
     /// is the last.
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,

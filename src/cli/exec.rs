@@ -56,7 +56,7 @@ async fn exec(arguments: &ExecArguments) -> u8 {
     for reason in registry.passed_over() {
         screen
             .notice(&format!(
-                "the home cannot be used for the Python half ({reason})"
+                "HERMES_HOME cannot be written to ({reason}); the Python half was unpacked elsewhere"
             ))
             .await;
     }
@@ -68,9 +68,11 @@ async fn exec(arguments: &ExecArguments) -> u8 {
         }
     };
     let mut code = 0;
+    let mut rest = cells.len();
     // Whether somebody takes what we print.
     let mut is_read = true;
     for source in cells {
+        rest -= 1;
         let cell = Cell {
             code: source,
             timeout: Some(arguments.timeout),
@@ -91,9 +93,20 @@ async fn exec(arguments: &ExecArguments) -> u8 {
             break;
         }
     }
+    if rest > 0 && is_read {
+        let cells = if rest == 1 { "cell was" } else { "cells were" };
+        screen
+            .notice(&format!("{rest} further {cells} not run"))
+            .await;
+    }
     let ended = session.close().await;
     if is_read && !arguments.json && screen.last_words(&ended.output).await.is_err() {
         code = exit::STDOUT_CLOSED;
+    }
+    if ended.was_cut_off && is_read {
+        let sentence = "the kernel did not end within 1 s and was killed: threads or atexit \
+                        functions that were still at work were cut off";
+        screen.notice(sentence).await;
     }
     registry.shut_down().await;
     code

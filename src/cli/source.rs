@@ -35,6 +35,9 @@ fn from_stdin() -> Result<String, String> {
 }
 
 fn from_file(path: &Path) -> Result<String, String> {
+    if path.as_os_str() == "-" {
+        return from_stdin();
+    }
     let name = path.display().to_string();
     let file = File::open(path).map_err(|error| format!("cannot read {name}: {error}"))?;
     read(file, &name)

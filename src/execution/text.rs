@@ -68,6 +68,16 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
     if ended.status == Status::Success && text.is_empty() {
         text.line(NO_OUTPUT);
     }
+    if let Some((count, why)) = &run.tool_use.refused {
+        let calls = if *count == 1 {
+            "call was"
+        } else {
+            "calls were"
+        };
+        story
+            .warnings
+            .push(format!("{count} tool {calls} refused: {why}"));
+    }
     if run.dropped_messages > 0 {
         story.warnings.push(format!(
             "{} messages of the kernel made no sense and were dropped",

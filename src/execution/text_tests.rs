@@ -278,6 +278,7 @@ fn keys_stand_only_where_they_say_something() {
     run.result = Some("é".repeat(3_000));
     run.tool_use = ToolUse {
         made: 1,
+        refused: Some((3, "tool call limit reached (1 in this cell)".to_owned())),
         calls: vec![ToolCallRecord {
             tool: "terminal".to_owned(),
             ms: 5,
@@ -288,4 +289,8 @@ fn keys_stand_only_where_they_say_something() {
     assert_eq!(outcome["result"].as_str().unwrap().chars().count(), 2_000);
     assert_eq!(outcome["tool_calls"][0]["tool"], "terminal");
     assert_eq!(outcome["tool_calls_made"], 1);
+    assert_eq!(
+        outcome["warning"],
+        "3 tool calls were refused: tool call limit reached (1 in this cell)"
+    );
 }

@@ -61,6 +61,9 @@ pub struct Session {
 pub struct Ended {
     /// The pieces.
     pub output: Vec<LiveEvent>,
+    /// Whether it did not end within its time and was killed: threads or atexit functions were cut
+    /// off.
+    pub was_cut_off: bool,
 }
 
 impl Session {

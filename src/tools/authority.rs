@@ -30,6 +30,8 @@ pub struct ToolUse {
     pub made: u64,
     /// Them, in order of completion; those that were stopped come last.
     pub calls: Vec<ToolCallRecord>,
+    /// Calls that the grant or the budget has refused, and why the first one was.
+    pub refused: Option<(u64, String)>,
 }
 
 /// Something that happens to a tool call.
@@ -91,6 +93,8 @@ struct Ledger {
     calls: Vec<ToolCallRecord>,
     /// Calls under way: number, tool, start.
     under_way: Vec<(u64, &'static str, Instant)>,
+    /// Calls that were refused, and why the first one was.
+    refused: Option<(u64, String)>,
 }
 
 /// The authority of one cell to call tools.
@@ -141,11 +145,27 @@ impl Authority {
         ToolUse {
             made: ledger.made,
             calls: ledger.calls.clone(),
+            refused: ledger.refused.clone(),
         }
     }
 
     /// Enters a call, if the cell may make it.
     pub(super) fn dispatch(
+        self: &Arc<Self>,
+        tool: &'static str,
+        table: &ToolTable,
+    ) -> Result<Dispatched, ToolFailure> {
+        let dispatched = self.admit(tool, table);
+        if let Err(failure) = &dispatched {
+            // A cell may overlook what a call returned; its result tells it in any case.
+            let mut ledger = self.ledger();
+            let first = (0, failure.message.clone());
+            ledger.refused.get_or_insert(first).0 += 1;
+        }
+        dispatched
+    }
+
+    fn admit(
         self: &Arc<Self>,
         tool: &'static str,
         table: &ToolTable,

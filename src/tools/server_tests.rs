@@ -310,7 +310,7 @@ async fn a_call_whose_caller_goes_away_is_dropped() {
             }
         };
         timeout(Duration::from_secs(5), over).await.unwrap();
-        let ToolUse { made, calls } = house.authority.retire();
+        let ToolUse { made, calls, .. } = house.authority.retire();
         assert_eq!(made, 1);
         assert_eq!(calls.len(), 1);
         assert!(!calls[0].ok);

@@ -72,6 +72,10 @@ async fn files_are_cells_of_one_kernel_until_the_first_that_fails() {
         &["--json", "-f", "a.py", "-f", "b.py", "-f", "c.py"],
     )
     .await;
+    assert_eq!(
+        text(&output.stderr),
+        "warmcell: 1 further cell was not run\n"
+    );
     let objects = objects(&output);
     assert_eq!(objects.len(), 2);
     assert_eq!(objects[0]["status"], "success");
@@ -298,6 +302,11 @@ async fn tools_can_be_chosen_or_taken_away() {
         text(&output.stdout),
         "[None, 'tool call limit reached (1 in this cell)']\n"
     );
+    // Also where the cell looks at no result.
+    assert_eq!(
+        text(&output.stderr),
+        "warmcell: 1 tool call was refused: tool call limit reached (1 in this cell)\n"
+    );
 }
 
 #[tokio::test]
@@ -360,4 +369,20 @@ async fn help_tells_limits_exit_codes_and_examples() {
     assert_eq!(examples, ["'print(6*7)'", "-f load.py -f analyse.py"]);
     let output = finish(&mut place.warmcell(&[]));
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[tokio::test]
+async fn what_is_cut_off_at_the_end_is_told() {
+    let place = Place::new();
+    let code = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()";
+    let output = exec(&place, &[code]).await;
+    assert_eq!(output.status.code(), Some(0));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("threads or atexit functions that were still at work were cut off"),
+        "{stderr}"
+    );
+    let output = exec(&place, &["import atexit; atexit.register(print, 'bye')\n1"]).await;
+    assert_eq!(text(&output.stdout), "1\nbye\n");
+    assert_eq!(text(&output.stderr), "");
 }

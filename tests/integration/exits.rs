@@ -271,7 +271,12 @@ os._exit(0)";
         .unwrap();
     assert!(stopped.unwrap().1.stopped());
     // The kernel has ended, and its manager has not been able to take note of it.
+    let deadline = std::time::Instant::now() + crate::support::SAFETY;
     while place.survivors().len() > 2 {
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the kernel does not end"
+        );
         tokio::task::yield_now().await;
     }
     manager.kill().unwrap();
