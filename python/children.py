@@ -7,7 +7,6 @@ removed and slows every other event.
 from __future__ import annotations
 
 import os as _os
-import sys
 from _functools import partial
 
 from . import platform_calls, streams
@@ -134,7 +133,7 @@ def _shell(cell: Callable[[], int], function: Any) -> Any:
 
 def reap_adopted() -> None:
     """Reaps dead daemons that fell to the kernel; children of the cell's code are left to it."""
-    if not _began and "ctypes" not in sys.modules and "_cffi_backend" not in sys.modules:
+    if not _began and "ctypes" not in MODULES and "_cffi_backend" not in MODULES:
         # No cell has started anything yet, and nobody else's orphans fall to us.
         return
     try:

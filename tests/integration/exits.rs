@@ -251,35 +251,3 @@ async fn the_argument_and_file_of_a_program_are_as_in_a_repl() {
     ])
     .await;
 }
-
-#[tokio::test]
-async fn a_kernel_that_ends_while_its_manager_is_killed_leaves_no_forkserver() {
-    let place = Place::new();
-    let code = "import os, signal
-forkserver = os.getppid()
-stat = open(f'/proc/{forkserver}/stat').read()
-os.kill(int(stat.rpartition(')')[2].split()[1]), signal.SIGSTOP)
-os._exit(0)";
-    let mut manager = place.exec(&[code]).spawn().unwrap();
-    let pid = rustix::process::Pid::from_child(&manager);
-    let stopped = tokio::task::spawn_blocking(move || {
-        rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED).unwrap()
-    });
-    let stopped = tokio::time::timeout(crate::support::SAFETY, stopped)
-        .await
-        .unwrap()
-        .unwrap();
-    assert!(stopped.unwrap().1.stopped());
-    // The kernel has ended, and its manager has not been able to take note of it.
-    let deadline = std::time::Instant::now() + crate::support::SAFETY;
-    while place.survivors().len() > 2 {
-        assert!(
-            std::time::Instant::now() < deadline,
-            "the kernel does not end"
-        );
-        tokio::task::yield_now().await;
-    }
-    manager.kill().unwrap();
-    manager.wait().unwrap();
-    place.assert_no_survivors().await;
-}

@@ -1,8 +1,11 @@
 //! A cell that writes to the kernel's own link: it ends its own kernel at most.
 
-use warmcell::execution::{ErrorClass, Status};
+use std::time::Duration;
 
-use crate::support::{Manager, assert_shows, on_each_python, run};
+use warmcell::execution::{ErrorClass, Status};
+use warmcell::session::Cell;
+
+use crate::support::{Manager, assert_shows, on_each_python, run, run_cell};
 
 /// Finds the link, and makes frames.
 const LINK: &str = "import os, stat, struct
@@ -132,4 +135,34 @@ async fn messages_that_are_only_odd_are_dropped_and_counted() {
         assert_shows(&run(session, "'next'").await, "'next'", version);
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_frame_that_is_only_announced_costs_no_memory() {
+    let manager = Manager::start().await;
+    let before = resident_kib();
+    for n in 0..5 {
+        let session = manager.session(&format!("s{n}"));
+        let code = format!(
+            "{LINK}send(struct.pack('<I', 68 << 20) + bytes(1 << 20))\nimport time\ntime.sleep(60)"
+        );
+        let cell = Cell::new(code).timeout(Duration::from_millis(200));
+        assert_eq!(run_cell(&session, cell).await.status, Status::Timeout);
+        let next = run(&session, "'next'").await;
+        assert_eq!(next.result.as_deref(), Some("'next'"));
+    }
+    // Other tests run beside this one; the announced bytes would be 340 MiB.
+    let grown = resident_kib().saturating_sub(before);
+    assert!(grown < 150 << 10, "{grown} KiB");
+    manager.end().await;
+}
+
+/// The memory of this process.
+fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
