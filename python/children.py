@@ -6,6 +6,8 @@ removed and slows every other event.
 
 from __future__ import annotations
 
+# Loaded before the fork: finding and loading it takes milliseconds.
+import _posixsubprocess
 import os as _os
 from _functools import partial
 
@@ -40,8 +42,6 @@ def install(in_child: Callable[[], None], cell: Callable[[], int]) -> None:
             _os.environ[_CELL] = str(cell())
 
     os.register_at_fork(before=_flush, after_in_child=begin_child)
-    import _posixsubprocess
-
     for name in ("fork", "forkpty"):
         _wrap(_os, name, _recording)
     for name in ("posix_spawn", "posix_spawnp"):

@@ -74,8 +74,7 @@ def detach(request: dict[str, Any], keep: dict[int, int], fds: list[int], parent
     for target in (0, 1, 2):
         os.dup2(keep.get(target, null), target)
     close_all_but({0, 1, 2, *moved})
-    os.environ.clear()
-    os.environ.update(request["env"])
+    _enter_environment(request["env"])
     time.tzset()
     os.umask(request["umask"])
     for name, limits in request["rlimits"].items():
@@ -89,6 +88,15 @@ def detach(request: dict[str, Any], keep: dict[int, int], fds: list[int], parent
         os.write(2, f"cannot enter the working directory: {error}\n".encode())
         os._exit(71)
     return moved
+
+
+def _enter_environment(wanted: dict[str, str]) -> None:
+    """Only what differs: each change costs microseconds, more so in fresh copies of pages."""
+    for name in set(os.environ) - set(wanted):
+        del os.environ[name]
+    for name, value in wanted.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
 
 
 def _set_up(

@@ -45,6 +45,8 @@ class Names:
         self._known: dict[str, None] = {}
         # The identity of each value, unlisted ones included, when it was last looked at.
         self._identities = {name: id(value) for name, value in namespace.items()}
+        # Names and identities of all values when the namespace was last looked at whole, in order.
+        self._seen: tuple[list[Any], list[int]] = ([], [])
         # Keys that are not listed: private ones, and injected ones that are still ours.
         self._unlisted = len(namespace)
 
@@ -64,7 +66,12 @@ class Names:
             elif name in known:
                 self._forget(name, gone)
         size = len(namespace)
-        if size <= _SMALL or size != len(known) + self._unlisted or self._has_new_last():
+        if size <= _SMALL:
+            now = (list(namespace), list(map(id, namespace.values())))
+            if now != self._seen:
+                self._look_at_all(bound, gone)
+                self._seen = now
+        elif size != len(known) + self._unlisted or self._has_new_last():
             self._look_at_all(bound, gone)
         return {
             "set": [(name[:_NAME_CHARS], kind) for name, kind in bound[-LIMIT:]],
