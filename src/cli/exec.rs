@@ -126,7 +126,7 @@ async fn run(
         let outcome = signals.interrupting(&interrupt, execution.outcome()).await;
         return match signals.unless_one_comes(screen.json(&outcome)).await {
             Some(Ok(())) => Ok(outcome),
-            Some(Err(_)) => Err(exit::STDOUT_CLOSED),
+            Some(Err(error)) => Err(unwritten(screen, &error).await),
             None => Err(exit::INTERRUPTED),
         };
     }
@@ -177,7 +177,7 @@ async fn run(
             screen.rest(&outcome).await;
             Ok(outcome)
         }
-        Some(Err(_)) => Err(exit::STDOUT_CLOSED),
+        Some(Err(error)) => Err(unwritten(screen, &error).await),
         None => {
             // It may be stderr that nobody reads.
             drop(timeout(STALLED, screen.rest(&outcome)).await);
@@ -187,6 +187,16 @@ async fn run(
             })
         }
     }
+}
+
+/// Output that could not be written: said unless the reader of a pipe has simply gone away.
+async fn unwritten(screen: &mut Screen, error: &io::Error) -> u8 {
+    if error.kind() != io::ErrorKind::BrokenPipe {
+        screen
+            .notice(&format!("cannot write to stdout: {error}"))
+            .await;
+    }
+    exit::STDOUT_CLOSED
 }
 
 fn grant(arguments: &ExecArguments) -> Result<Grant, String> {

@@ -386,3 +386,21 @@ async fn what_is_cut_off_at_the_end_is_told() {
     assert_eq!(text(&output.stdout), "1\nbye\n");
     assert_eq!(text(&output.stderr), "");
 }
+
+#[tokio::test]
+async fn a_stdout_that_takes_nothing_is_told() {
+    let place = Place::new();
+    for arguments in [vec!["print(1)"], vec!["--json", "1"]] {
+        let mut command = place.exec(&arguments);
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let child = command.stdout(full).stderr(Stdio::piped()).spawn();
+        let output = child.unwrap().wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(141));
+        let stderr = text(&output.stderr);
+        assert!(
+            stderr.contains("cannot write to stdout: No space left"),
+            "{stderr}"
+        );
+    }
+    place.assert_no_survivors().await;
+}
