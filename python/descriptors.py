@@ -11,13 +11,16 @@ from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import os
 
 LOWEST = 64
+HIGHEST = 1_024
 
 
 def high(fd: int) -> int:
     """Moves a descriptor up, out of the way of code that closes or overwrites low numbers."""
     soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft > 65_536:
-        soft = 65_536
+    # Not higher: each fork copies the table up to the highest number, and to list the open ones
+    # the system looks at all below it.
+    if soft == resource.RLIM_INFINITY or soft > HIGHEST:
+        soft = HIGHEST
     lowest = max(LOWEST, soft - 32)
     try:
         moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)

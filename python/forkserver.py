@@ -21,7 +21,7 @@ import sys
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socket
 from struct import calcsize, unpack
 
-from . import job, kernel, platform_calls
+from . import job, kernel, platform_calls, streams
 from .descriptors import high
 from .link import dumps, loads
 
@@ -62,6 +62,8 @@ class Forkserver:
         self._tools: Any = sys.modules["hermes_tools"]
         self._later = list(_LATER)
         self._calm = False
+        self._preloaded: set[str] = set()
+        self._modules = 0
         self._wake, self._woken = os.pipe()
         for fd in (self._wake, self._woken):
             os.set_blocking(fd, False)
@@ -88,16 +90,17 @@ class Forkserver:
         poll.register(self._wake, select.POLLIN)
         while not (self._manager_gone and not self._all_children() - self._foreign):
             ready = dict(poll.poll(self._patience()))
-            if self._wake in ready:
+            changed = self._wake in ready
+            if changed:
                 self._drain_wake()
             if ready.get(self._control.fileno()):
-                self._receive()
+                changed |= self._receive()
                 if self._manager_gone:
                     poll.unregister(self._control.fileno())
             self._calm = not ready
-            if ready:
+            if changed:
                 self._look_at_children()
-            elif self._later:
+            elif self._later and not ready:
                 self._preload(self._later.pop(0))
         self._remove_folder()
 
@@ -134,7 +137,8 @@ class Forkserver:
         except OSError:
             self._manager_gone = True
 
-    def _receive(self) -> None:
+    def _receive(self) -> bool:
+        """Takes one message; whether it may have changed what is to be done about children."""
         try:
             data, ancillary, _flags, _address = self._control.recvmsg(_MAX_MESSAGE_BYTES, 256)
         except OSError:
@@ -146,21 +150,24 @@ class Forkserver:
                 fds += unpack(f"{count}i", payload[: count * _INT_BYTES])
         if not data:
             self._end_all()
-            return
+            return True
         try:
-            self._handle(loads(data), list(fds))
+            return self._handle(loads(data), list(fds))
         finally:
             for fd in fds:
                 os.close(fd)
 
-    def _handle(self, message: dict[str, Any], fds: list[int]) -> None:
+    def _handle(self, message: dict[str, Any], fds: list[int]) -> bool:
         operation = message["op"]
         if operation in ("fork", "job"):
+            # With many at once, a look at all of them after each would be the most of the work.
             self._fork(message, fds)
-        elif operation == "ack":
+            return False
+        if operation == "ack":
             child = self._children.get(message["pid"])
             if child is not None:
                 child.acknowledged = True
+                return child.reported
         elif operation == "kill":
             pid = message["pid"]
             self._ending.add(pid)
@@ -170,6 +177,7 @@ class Forkserver:
         elif operation == "leave":
             self._folder = ""
             self._end_all()
+        return True
 
     def _end_all(self) -> None:
         self._manager_gone = True
@@ -190,8 +198,10 @@ class Forkserver:
                 # The order was on its way while the kernel ended: nothing would end the job.
                 self._send({"op": "failed", "id": message["id"], "errno": errno.ESRCH})
                 return
-        preloaded = {name.partition(".")[0] for name in set(sys.modules) - self._bare}
-        preloaded -= {"_warmcell", "hermes_tools", "__main__"}
+        if len(sys.modules) != self._modules:
+            self._modules = len(sys.modules)
+            preloaded = {name.partition(".")[0] for name in set(sys.modules) - self._bare}
+            self._preloaded = preloaded - {"_warmcell", "hermes_tools", "__main__"}
         held = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
         try:
             pid = os.fork()
@@ -202,7 +212,7 @@ class Forkserver:
         if pid == 0:
             if is_job:
                 job.become(message, fds, self._pid)
-            kernel.become(message, fds, self._pid, preloaded, self._tools)
+            kernel.become(message, fds, self._pid, self._preloaded, self._tools)
         self._children[pid] = Child(message.get("kernel", pid))
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         self._send({"op": "forked", "id": message["id"], "pid": pid})
@@ -299,6 +309,8 @@ def main(bare: set[str], folder: str) -> None:
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.close(null)
+    # They write to descriptors 1 and 2, whatever these are: kernels find them made.
+    streams.install()
     settle()
     Forkserver(control, bare, folder).serve()
     os._exit(0)

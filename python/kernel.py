@@ -66,7 +66,7 @@ def detach(request: dict[str, Any], keep: dict[int, int], fds: list[int], parent
         os._exit(70)
     platform_calls.adopt_orphans()
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     moved = [move_high(fd) for fd in fds]
@@ -74,8 +74,10 @@ def detach(request: dict[str, Any], keep: dict[int, int], fds: list[int], parent
     for target in (0, 1, 2):
         os.dup2(keep.get(target, null), target)
     close_all_but({0, 1, 2, *moved})
+    zone = os.environ.get("TZ")
     _enter_environment(request["env"])
-    time.tzset()
+    if os.environ.get("TZ") != zone:
+        time.tzset()
     os.umask(request["umask"])
     for name, limits in request["rlimits"].items():
         try:
@@ -108,7 +110,6 @@ def _set_up(
     platform_calls.hide_memory(False)
     platform_calls.name_process(b"warmcell-kernel")
     platform_calls.line_buffer_c_stdout()
-    streams.install()
     link = Link(link_fd)
     interrupts = Interrupts(page, link)
     guard = Guard()

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -234,16 +234,28 @@ impl LocalProvisioner {
 #[async_trait]
 impl Provisioner for LocalProvisioner {
     async fn start(&self, request: &KernelRequest) -> Result<ProvisionedKernel, ProvisionError> {
-        match tokio::fs::metadata(&request.cwd).await {
-            Ok(found) if found.is_dir() => {}
-            found => {
-                let reason = found.map_or_else(|it| it.to_string(), |_| "not a directory".into());
-                return Err(ProvisionError::WorkingDirectory {
-                    cwd: request.cwd.clone(),
-                    reason,
-                });
+        // The look at the directory is a way to another thread and back, and the start need not wait
+        // for it; it is given up if the directory is not there.
+        let mut starting = pin!(self.start_anywhere(request));
+        let mut looking = pin!(directory(&request.cwd));
+        tokio::select! {
+            found = &mut looking => {
+                found?;
+                starting.await
+            }
+            started = &mut starting => {
+                looking.await?;
+                started
             }
         }
+    }
+}
+
+impl LocalProvisioner {
+    async fn start_anywhere(
+        &self,
+        request: &KernelRequest,
+    ) -> Result<ProvisionedKernel, ProvisionError> {
         let server = self.server(request).await?;
         let mut forking = pin!(self.fork_on(&server, request));
         tokio::select! {
@@ -262,6 +274,19 @@ impl Provisioner for LocalProvisioner {
         }
         self.fork_anew(request).await
     }
+}
+
+/// Whether the directory is there.
+async fn directory(cwd: &Path) -> Result<(), ProvisionError> {
+    let reason = match tokio::fs::metadata(cwd).await {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => "not a directory".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(ProvisionError::WorkingDirectory {
+        cwd: cwd.to_owned(),
+        reason,
+    })
 }
 
 fn is_gone<T>(answer: &Result<T, ProvisionError>) -> bool {
