@@ -17,7 +17,7 @@ pub fn hermes_tools(table: &ToolTable) -> String {
 }
 
 fn stub(spec: &ToolSpec) -> String {
-    let signature: Vec<String> = spec
+    let mut signature: Vec<String> = spec
         .parameters
         .iter()
         .map(|parameter| format!("{}={}", parameter.name, default(parameter.default)))
@@ -27,6 +27,7 @@ fn stub(spec: &ToolSpec) -> String {
         .iter()
         .map(|parameter| format!("{}: {}", literal(parameter.name), parameter.name))
         .collect();
+    signature.push("**unknown".to_owned());
     let keys: Vec<String> = spec.returns.iter().map(|key| literal(key)).collect();
     let mut lines = vec![spec.about.to_owned(), String::new()];
     for parameter in spec.parameters {
@@ -38,8 +39,8 @@ fn stub(spec: &ToolSpec) -> String {
         spec.returns.join(", ")
     ));
     format!(
-        "def {name}({signature}, **unknown):  # noqa: ANN001, ANN003, ANN201\n    {doc}\n    \
-         return _call({quoted}, {{{arguments}}}, unknown, ({keys},))\n",
+        "def {name}({signature}):  # noqa: ANN001, ANN003, ANN201\n    {doc}\n    \
+         return _call({quoted}, {{{arguments}}}, unknown, [{keys}])\n",
         name = spec.name,
         signature = signature.join(", "),
         doc = literal(&lines.join("\n")),

@@ -9,6 +9,23 @@ use crate::lifecycle_support::limited;
 use crate::support::{Manager, SAFETY, run, run_cell};
 
 /// The events until a kind comes so many times, as JSON.
+/// Text and its line end are two writes, which the pipe may hand on together or apart.
+fn join(events: &mut Vec<Value>, event: Value) {
+    if event["kind"] == "stdout"
+        && let Some(last) = events.last_mut().filter(|last| last["kind"] == "stdout")
+    {
+        let text = format!(
+            "{}{}",
+            last["text"].as_str().unwrap(),
+            event["text"].as_str().unwrap()
+        );
+        *last = event;
+        last["text"] = text.into();
+    } else {
+        events.push(event);
+    }
+}
+
 async fn until_kind(stream: &mut EventStream, kind: &str) -> Vec<Value> {
     let mut events = Vec::new();
     loop {
@@ -24,6 +41,11 @@ async fn until_kind(stream: &mut EventStream, kind: &str) -> Vec<Value> {
 
 /// The events in short: what tells one from another.
 fn in_short(events: &[Value]) -> Vec<Value> {
+    let mut joined = Vec::new();
+    for event in events {
+        join(&mut joined, event.clone());
+    }
+    let events = &joined;
     let keep = |event: &Value| {
         let mut short = serde_json::Map::new();
         for key in [
