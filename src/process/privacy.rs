@@ -5,7 +5,8 @@ use rustix::process::{
 };
 
 /// Keeps other processes of the same user from reading this one's memory and environment through
-/// `/proc`. As root it has no effect; a clean environment does the rest.
+/// `/proc`. As root it has no effect: there only a clean environment would help, which the forkserver
+/// has and the manager has not yet.
 pub fn hide_memory() {
     // Where the call is missing nothing is hidden, and nothing else is lost.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
