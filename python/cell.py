@@ -72,12 +72,13 @@ class Runner:
             self._link.send("shell", "execute_reply", parent, self._bare_reply(error))
         # Nobody waits for this.
         _quietly(children.reap_adopted)
+        _quietly(self._guard.make_blocking)
 
     def _run(self, parent: bytes, content: dict[str, Any]) -> dict[str, Any]:
         code = content.get("code", "")
         cell = (content.get("warmcell") or {}).get("cell", 0)
         filename = f"<cell {self._count}>"
-        self._prepare(cell)
+        self._prepare(cell, code)
         self._interrupts.begin(cell)
         body = last = None
         syntax = False
@@ -127,12 +128,11 @@ class Runner:
             },
         }
 
-    def _prepare(self, cell: int) -> None:
+    def _prepare(self, cell: int, code: str) -> None:
         self._tools.current_cell.set(cell)
-        _quietly(lambda: os.environ.__setitem__("HERMES_RPC_CELL", str(cell)))
-        self._guard.make_blocking()
+        _quietly(os.environ.__setitem__, "HERMES_RPC_CELL", str(cell))
         self._finders.stale = True
-        _quietly(shadow.drop_shadowed)
+        _quietly(shadow.look, code)
         if "__main__" not in MODULES:
             MODULES["__main__"] = self._main
             MODULES["hermes_tools"] = self._tools

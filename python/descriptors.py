@@ -10,6 +10,7 @@ from . import streams
 from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import os
 
+fstat = os.fstat
 LOWEST = 64
 HIGHEST = 1_024
 
@@ -36,11 +37,15 @@ def move_high(fd: int) -> int:
     return moved
 
 
+def _identity(fd: int) -> tuple[int, ...]:
+    return fstat(fd)[1:3]
+
+
 class Guard:
     """Duplicates of stdin, stdout and stderr, and the check whether 0 to 2 are still the same."""
 
     def __init__(self) -> None:
-        self._kept = [(fd, high(fd), os.fstat(fd)) for fd in (0, 1, 2)]
+        self._kept = [(fd, high(fd), _identity(fd)) for fd in (0, 1, 2)]
 
     def stderr_fd(self) -> int:
         """A stderr that no cell closes, for the report of a crash."""
@@ -60,8 +65,8 @@ class Guard:
         warnings = []
         for fd, kept, identity in self._kept:
             try:
-                found = os.fstat(fd)
-                if found.st_ino == identity.st_ino and found.st_dev == identity.st_dev:
+                # Inode and device; by number, which is quicker, and this is once a cell.
+                if fstat(fd)[1:3] == identity:
                     continue
             except OSError:
                 pass

@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import sys
 from _signal import SIGINT, default_int_handler
+from _signal import getsignal as get_handler
 from _signal import signal as set_handler
 from _thread import get_ident
 from struct import unpack_from
@@ -55,6 +56,8 @@ class Interrupts:
         self._codes: tuple[CodeType, ...] = ()
         # What to cancel while the cell awaits; True before it is known.
         self._waiting: Any = None
+        # One object, so that it can be told from another.
+        self._handler = self._handle
         link.after_write = streams.after_write = self._after_write
 
     def begin(self, cell: int) -> None:
@@ -62,13 +65,13 @@ class Interrupts:
         self._cell = cell
         self._heeded = self._deferred = False
         self._postponements = 0
-        set_handler(SIGINT, self._handle)
+        set_handler(SIGINT, self._handler)
 
     def arm(self, code: CodeType) -> None:
         """Code of the cell starts now; raises if it was interrupted before it began."""
         self._codes += (code,)
         self._armed = True
-        if not self._heeded and self.named():
+        if unpack_from("<Q", self._page)[0] == self._cell and not self._heeded and self._cell:
             self._heeded = True
             raise KeyboardInterrupt
         signals.enter()
@@ -76,7 +79,8 @@ class Interrupts:
     def disarm(self) -> None:
         """Code of the cell no longer runs; nothing is raised from now on."""
         self._armed = False
-        self._stop_tracing()
+        if self._tracing:
+            self._stop_tracing()
         signals.leave()
 
     def end(self) -> None:
@@ -84,9 +88,11 @@ class Interrupts:
         self._armed = signals.inside = False
         self._cell = 0
         self._codes = ()
-        self._stop_tracing()
+        if self._tracing:
+            self._stop_tracing()
         # The cell may have put a handler of its own there, which would raise between cells.
-        set_handler(SIGINT, self._handle)
+        if get_handler(SIGINT) is not self._handler:
+            set_handler(SIGINT, self._handler)
 
     def named(self) -> bool:
         """Whether the page names the cell that runs now."""

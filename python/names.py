@@ -52,32 +52,23 @@ class Names:
 
     def changes(self, codes: list[CodeType]) -> dict[str, Any]:
         """What changed since the last call, the latest bound last."""
-        touched: dict[str, None] = {}
-        for code in codes:
-            for name in _stores(code):
-                touched.pop(name, None)
-                touched[name] = None
         namespace, known = self._namespace, self._known
         bound: list[tuple[str, str]] = []
         gone: list[str] = []
-        for name in touched:
+        for name in _stores(codes):
             if self._listed(name):
                 self._bind(name, bound)
             elif name in known:
                 self._forget(name, gone)
         size = len(namespace)
         if size <= _SMALL:
-            now = (list(namespace), list(map(id, namespace.values())))
-            if now != self._seen:
+            values = list(map(id, namespace.values()))
+            if values != self._seen[1] or list(namespace) != self._seen[0]:
                 self._look_at_all(bound, gone)
-                self._seen = now
+                self._seen = (list(namespace), values)
         elif size != len(known) + self._unlisted or self._has_new_last():
             self._look_at_all(bound, gone)
-        return {
-            "set": [(name[:_NAME_CHARS], kind) for name, kind in bound[-LIMIT:]],
-            "del": [name[:_NAME_CHARS] for name in gone[-_DELETED:]],
-            "total": len(known),
-        }
+        return {"set": bound[-LIMIT:], "del": gone[-_DELETED:], "total": len(known)}
 
     def unchanged(self) -> dict[str, Any]:
         """The record of a cell of which nothing is known."""
@@ -98,12 +89,12 @@ class Names:
         self._known.pop(name, None)
         self._known[name] = None
         self._identities[name] = id(value)
-        bound.append((name, type_name(value)))
+        bound.append((name[:_NAME_CHARS], type_name(value)))
 
     def _forget(self, name: str, gone: list[str]) -> None:
         del self._known[name]
         self._identities.pop(name, None)
-        gone.append(name)
+        gone.append(name[:_NAME_CHARS])
 
     def _look_at_all(self, bound: list[tuple[str, str]], gone: list[str]) -> None:
         namespace, injected, identities = self._namespace, self._injected, self._identities
@@ -123,28 +114,41 @@ class Names:
         self._unlisted = len(namespace) - len(self._known)
 
 
+# What a metaclass cannot put anything in the place of.
+_name_of = type.__dict__["__name__"].__get__
+
+
 def type_name(value: object) -> str:
     """The name of a value's type; a hostile one cannot raise or be endless."""
     try:
-        return type.__dict__["__name__"].__get__(type(value))[:100]
+        return _name_of(type(value))[:_NAME_CHARS]
     except Exception:  # noqa: BLE001 - a metaclass may do anything
         return "?"
 
 
-def _stores(code: CodeType) -> list[str]:
-    """The names that the code stores or deletes, in order of their place in it."""
-    operations, arguments = code.co_code[::2], code.co_code[1::2]
-    found = []
-    for operation in _OPERATIONS:
-        at = operations.find(operation)
-        while at >= 0:
-            index = arguments[at]
+def _stores(codes: list[CodeType]) -> list[str]:
+    """The names that the code stores or deletes, each once, in order of their last place in it."""
+    found = {}
+    for code in codes:
+        instructions = code.co_code
+        operations = instructions[::2]
+        places = []
+        for operation in _OPERATIONS:
+            at = operations.find(operation)
+            while at >= 0:
+                places.append(at)
+                at = operations.find(operation, at + 1)
+        if len(places) > 1:
+            places.sort()
+        names = code.co_names
+        for at in places:
+            index = instructions[2 * at + 1]
             if at and operations[at - 1] == EXTENDED_ARG:
-                index |= arguments[at - 1] << 8
+                index |= instructions[2 * at - 1] << 8
                 if at > 1 and operations[at - 2] == EXTENDED_ARG:
-                    index |= arguments[at - 2] << 16
-            if index < len(code.co_names):
-                found.append((at, code.co_names[index]))
-            at = operations.find(operation, at + 1)
-    found.sort()
-    return [name for _at, name in found]
+                    index |= instructions[2 * at - 3] << 16
+            if index < len(names):
+                name = names[index]
+                found.pop(name, None)
+                found[name] = None
+    return list(found)

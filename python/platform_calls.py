@@ -22,7 +22,7 @@ _SET_CHILD_SUBREAPER = 36
 _SIGKILL = 9
 _LINE_BUFFERED = 1
 _fflush = 0
-_stdout: object = None
+_flushed: tuple[object, ...] = ()
 
 if _ctypes is not None:
     _library = _ctypes.dlopen(None, 0)
@@ -70,14 +70,15 @@ def name_process(name: bytes) -> bool:
 
 def line_buffer_c_stdout() -> None:
     """Makes C code's stdout come out line by line, in order with Python's, not at exit."""
-    global _stdout, _fflush
+    global _flushed, _fflush
     if _ctypes is not None:
         try:
-            _stdout = _Pointer(_Pointer.from_address(_ctypes.dlsym(_library, "stdout")).value)
+            stdout = _Pointer(_Pointer.from_address(_ctypes.dlsym(_library, "stdout")).value)
             _fflush = _ctypes.dlsym(_library, "fflush")
         except OSError:
             return
-        _call("setvbuf", _stdout, None, _LINE_BUFFERED, 0)
+        _flushed = (stdout,)
+        _call("setvbuf", stdout, None, _LINE_BUFFERED, 0)
 
 
 def flush_c_stdout() -> None:
@@ -86,7 +87,7 @@ def flush_c_stdout() -> None:
     Of stdout alone: a thread may wait for input on another stream, and hold its lock.
     """
     if _fflush:
-        _ctypes.call_function(_fflush, (_stdout,))
+        _ctypes.call_function(_fflush, _flushed)
 
 
 def create_timer(clock: int, event: bytes) -> object | None:

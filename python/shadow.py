@@ -7,7 +7,7 @@ forkserver has loaded the standard one long ago; and our code never sees it.
 from __future__ import annotations
 
 import sys
-from time import time_ns
+from time import monotonic, time_ns
 
 from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import MODULES, os
@@ -23,6 +23,9 @@ _preloaded: set[str] = set()
 _namespace: dict[str, Any] = {}
 _path: list[str] = []
 _stamp: tuple[int, int, int] | None = None
+_looked = 0.0
+# What a cell that names no import may overlook is what others made within this time.
+_RECENT = 0.05
 _loaded: dict[str, Any] = {}
 
 
@@ -32,6 +35,15 @@ def install(preloaded: set[str], namespace: dict[str, Any]) -> None:
     _preloaded.update(preloaded)
     _namespace = namespace
     _path[:] = [folder for folder in sys.path if folder]
+
+
+def look(code: str) -> None:
+    """A cell begins: sees what the directory shadows."""
+    global _looked
+    now = monotonic()
+    if now - _looked > _RECENT or "import" in code:
+        drop_shadowed()
+        _looked = now
 
 
 def drop_shadowed() -> None:

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use super::error::ContentError;
 use super::lenient::{self, Text, or_default};
+use super::plain;
 
 /// The content of an `execute_request`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +90,7 @@ impl ExecuteReply {
     ///
     /// If it is no JSON object with a known `status`.
     pub fn parse(bytes: &[u8]) -> Result<Self, ContentError> {
-        read("execute_reply", bytes)
+        plain::reply(bytes).map_or_else(|| read("execute_reply", bytes), Ok)
     }
 }
 

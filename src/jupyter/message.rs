@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::HeaderError;
 use super::lenient::{self, or_default};
+use super::plain;
 
 /// The version of the messaging protocol that our headers name.
 pub const PROTOCOL_VERSION: &str = "5.4";
@@ -161,6 +162,9 @@ impl Header {
     ///
     /// If it is no JSON object with the strings `msg_id` and `msg_type`.
     pub fn parse(bytes: &[u8]) -> Result<Self, HeaderError> {
+        if let Some(header) = plain::header(bytes) {
+            return Ok(header);
+        }
         let any: AnyHeader = lenient::read(bytes).map_err(|error| HeaderError::NotAnObject {
             reason: error.to_string(),
         })?;

@@ -3,6 +3,7 @@
 //! - `frame`: the bytes on a link, one length and one body per message;
 //! - `message`: channels, a message as uncut bytes, and the header;
 //! - `content`: typed views of the contents that Warmcell itself makes or reads;
+//! - `plain`: the few messages that nearly every cell makes, read without detours;
 //! - `lenient`: how JSON that Python wrote, and Rust would refuse, is read all the same;
 //! - [`fuzzing`]: what the fuzz target does.
 //!
@@ -16,6 +17,7 @@ mod frame;
 pub mod fuzzing;
 mod lenient;
 mod message;
+mod plain;
 
 pub use content::{
     CellReport, DisplayData, ErrorContent, ErrorPlace, ExecuteReply, ExecuteRequest, ExecuteResult,

@@ -133,7 +133,9 @@ impl Actor {
                 .running
                 .as_ref()
                 .and_then(|running| running.pressure.clone());
-            let full = pressure.as_ref().is_some_and(|pressure| pressure.is_full());
+            // A cell that has replied waits for its reader alone: what is written now is not its own.
+            let replied = self.running.as_ref().is_some_and(|it| it.reply.is_some());
+            let full = replied || pressure.as_ref().is_some_and(|pressure| pressure.is_full());
             let alarm = self.alarm();
             let [stdout, stderr] = &self.pipes;
             tokio::select! {

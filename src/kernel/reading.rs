@@ -106,32 +106,26 @@ impl Actor {
         }
     }
 
-    /// Reads what is in the pipes now, and not what is written meanwhile.
+    /// Reads what is in the pipes now, and what comes in the same moment.
     pub(super) fn read_waiting(&mut self) {
         for which in [0, 1] {
             let mut rest = self.pipes.get(which).map_or(0, PipeReader::waiting);
             while rest > 0 {
-                let read = self.read_at_most(which, rest);
-                rest = rest.saturating_sub(read);
-                if read == 0 {
+                let count = self.read_some(which);
+                if count == 0 {
                     break;
                 }
+                self.hand_on(which, count);
+                rest = rest.saturating_sub(count);
             }
         }
     }
 
-    fn read_at_most(&mut self, which: usize, limit: usize) -> usize {
-        let limit = limit.min(self.buffer.len());
-        let (Some(pipe), Some(buffer)) = (self.pipes.get(which), self.buffer.get_mut(..limit))
-        else {
-            return 0;
-        };
-        match pipe.read(buffer) {
-            ReadOutcome::Bytes(count) => {
-                self.hand_on(which, count);
-                count
-            }
-            ReadOutcome::Empty | ReadOutcome::End => 0,
+    /// Fills the buffer; 0 if there is nothing.
+    fn read_some(&mut self, which: usize) -> usize {
+        match self.pipes.get(which).map(|it| it.read(&mut self.buffer)) {
+            Some(ReadOutcome::Bytes(count)) => count,
+            Some(ReadOutcome::Empty | ReadOutcome::End) | None => 0,
         }
     }
 
@@ -146,28 +140,31 @@ impl Actor {
         }
         for which in [0, 1] {
             loop {
-                let Some(running) = &self.running else { return };
-                let rest = running.rest.get(which).copied().unwrap_or(0);
-                if rest == 0 {
-                    break;
-                }
-                if running
-                    .pressure
-                    .as_ref()
-                    .is_some_and(|pressure| pressure.is_full())
-                {
-                    return;
-                }
-                let read = self.read_at_most(which, rest);
                 let Some(running) = &mut self.running else {
                     return;
                 };
+                let Some(rest) = running.rest.get_mut(which).filter(|rest| **rest > 0) else {
+                    break;
+                };
+                let pressure = running.pressure.as_ref();
+                if pressure.is_some_and(|pressure| pressure.is_full()) {
+                    return;
+                }
+                let owed = std::mem::take(rest);
+                let count = self.read_some(which);
+                let Some(running) = self.running.as_mut().filter(|_| count > 0) else {
+                    break;
+                };
                 if let Some(rest) = running.rest.get_mut(which) {
-                    *rest = if read == 0 {
-                        0
-                    } else {
-                        rest.saturating_sub(read)
-                    };
+                    *rest = owed.saturating_sub(count);
+                }
+                self.hand_on(which, count.min(owed));
+                // What was written after the reply is not the cell's.
+                if let Some(late) = self.buffer.get(owed..count) {
+                    self.background
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(late);
                 }
             }
         }

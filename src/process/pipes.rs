@@ -118,25 +118,32 @@ impl PipeReader {
     ///
     /// An error of the descriptor counts as the end: nothing will come any more.
     pub fn read(&self, buffer: &mut [u8]) -> ReadOutcome {
-        match rustix::io::read(self.fd.get_ref(), buffer) {
-            Ok(0) => ReadOutcome::End,
-            Ok(count) => ReadOutcome::Bytes(count),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
-                self.forget_readiness();
-                ReadOutcome::Empty
+        let mut outcome = None;
+        // Within, so that what comes between the look and the forgetting is not forgotten.
+        let watched: io::Result<()> = self.fd.try_io(Interest::READABLE, |fd| {
+            let read = read_now(fd, buffer);
+            outcome = Some(read);
+            match read {
+                // Less than a buffer full: the pipe is empty (see epoll(7)), `readable` waits.
+                ReadOutcome::Bytes(count) if count < buffer.len() => {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                ReadOutcome::Empty => Err(io::ErrorKind::WouldBlock.into()),
+                ReadOutcome::Bytes(_) | ReadOutcome::End => Ok(()),
             }
-            Err(_) => ReadOutcome::End,
-        }
+        });
+        watched.ok();
+        // The runtime has not been told yet that there is something.
+        outcome.unwrap_or_else(|| read_now(self.fd.get_ref(), buffer))
     }
+}
 
-    /// Tells the runtime that the pipe is empty, so that `readable` waits.
-    fn forget_readiness(&self) {
-        let forgotten: io::Result<()> =
-            self.fd.try_io(
-                Interest::READABLE,
-                |_| Err(io::ErrorKind::WouldBlock.into()),
-            );
-        forgotten.ok();
+fn read_now(fd: &OwnedFd, buffer: &mut [u8]) -> ReadOutcome {
+    match rustix::io::read(fd, buffer) {
+        Ok(0) => ReadOutcome::End,
+        Ok(count) => ReadOutcome::Bytes(count),
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => ReadOutcome::Empty,
+        Err(_) => ReadOutcome::End,
     }
 }
 

@@ -38,9 +38,17 @@ impl StreamEnd {
     ///
     /// See `read(2)`.
     pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.fd.try_io(Interest::READABLE, |fd| {
-            Ok(rustix::io::read(fd, &mut *buffer)?)
-        })
+        let mut short = None;
+        let read = self.fd.try_io(Interest::READABLE, |fd| {
+            let count = rustix::io::read(fd, &mut *buffer)?;
+            if 0 < count && count < buffer.len() {
+                // Nothing is left: the next look need not ask the system (see epoll(7)).
+                short = Some(count);
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(count)
+        });
+        short.map_or(read, Ok)
     }
 
     /// Writes what fits now; after `WouldBlock` it is to be waited until it is [`writable`].
