@@ -34,6 +34,12 @@ def install(preloaded: set[str], namespace: dict[str, Any]) -> None:
     _path[:] = [folder for folder in sys.path if folder]
 
 
+def forget() -> None:
+    """Lets the namespace go."""
+    global _namespace
+    _namespace = {}
+
+
 def drop_shadowed() -> None:
     """Forgets the modules that we have loaded, not the cell, and that the directory shadows.
 
