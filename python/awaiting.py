@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from . import shadow
+from .ground import call
 from .own import BUILTINS as __builtins__  # noqa: F401
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Generator
     from typing import Any
 
     from .interrupt import Interrupts
@@ -21,9 +22,13 @@ class Loop:
         self._interrupts = interrupts
         self._loop = self._new_loop()
 
-    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Runs it to its end; KeyboardInterrupt if it ended because the cell was interrupted."""
-        cancelled = self._asyncio.CancelledError
+    def run(
+        self, coroutine: Coroutine[Any, Any, Any]
+    ) -> Generator[object, None, tuple[Any, BaseException | None]]:
+        """Runs it to its end: its value, or what it has raised.
+
+        That is a KeyboardInterrupt if it ended because the cell was interrupted.
+        """
         interrupts = self._interrupts
         task = None
         try:
@@ -33,35 +38,42 @@ class Loop:
             loop = self._loop
             task = loop.create_task(coroutine)
             interrupts.wait_for(loop, task)
-            return self._drive(loop, task)
-        except cancelled:
-            if interrupts.named():
-                raise KeyboardInterrupt from None
-            raise
-        except BaseException:
-            # Raised in a callback or in another task: this one must not go on inside a later cell.
+            value, failure = yield from self._drive(loop, task)
+            if failure is None:
+                return value, None
+            if not issubclass(type(failure), self._asyncio.CancelledError):
+                # Raised in a callback or in another task: this one must not go on in a later cell.
+                yield from self._end(task)
+            elif interrupts.named():
+                failure = KeyboardInterrupt()
+            return None, failure
+        except BaseException as error:  # noqa: BLE001 - as above
             if task is None:
                 coroutine.close()
             else:
-                self._end(task)
-            raise
+                yield from self._end(task)
+            return None, error
         finally:
             interrupts.wait_over()
             if task is not None and task.done() and not task.cancelled():
                 # The loop would complain of an exception that nobody has looked at.
                 task.exception()
 
-    def _end(self, task: Any) -> None:
+    def _end(self, task: Any) -> Generator[object, None, None]:
         """Cancels until the task has ended; the kernel is killed if that takes too long."""
         while not task.done():
             try:
                 task.cancel()
-                self._drive(self._loop, task)
-            except (KeyboardInterrupt, self._asyncio.CancelledError):
+                _value, failure = yield from self._drive(self._loop, task)
+            except KeyboardInterrupt:
+                continue
+            if failure is None or isinstance(
+                failure, (KeyboardInterrupt, self._asyncio.CancelledError)
+            ):
                 # Another signal, or the cancelled task itself.
                 continue
-            except Exception:  # noqa: BLE001 - what was raised first is what counts
-                return
+            # What was raised first is what counts.
+            return
 
     def _new_loop(self) -> Any:
         try:
@@ -70,11 +82,9 @@ class Loop:
             return self._asyncio.SelectorEventLoop()
 
     @staticmethod
-    def _drive(loop: Any, task: Any) -> Any:
+    def _drive(loop: Any, task: Any) -> Generator[object, None, tuple[Any, BaseException | None]]:
         while True:
-            try:
-                return loop.run_until_complete(task)
-            except RuntimeError:
-                if task.done() or loop.is_closed():
-                    raise
-                # Somebody has stopped the loop, in this cell or at the end of an earlier one.
+            value, failure = yield from call(loop.run_until_complete, task)
+            if not issubclass(type(failure), RuntimeError) or task.done() or loop.is_closed():
+                return value, failure
+            # Somebody has stopped the loop, in this cell or at the end of an earlier one.

@@ -8,13 +8,14 @@ import sys
 from . import children, failures, names, platform_calls, reserve, shadow, streams
 from .awaiting import Loop
 from .compiling import COROUTINE, Compiler
+from .ground import call
 from .link import LinkLost, cut, exact, loads, without_surrogates
 from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import MODULES, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from types import CodeType, ModuleType
     from typing import Any
 
@@ -44,16 +45,11 @@ class Runner:
         self._finders = FreshFinders()
         sys.meta_path.insert(0, self._finders)  # type: ignore[arg-type]
 
-    @property
-    def sources(self) -> dict[str, tuple[int, None, list[str], str]]:
-        """What linecache should know: the source of each cell under its name."""
-        return self._compiler.sources
-
-    def run(self, parent: bytes, data: bytes) -> None:
+    def run(self, parent: bytes, data: bytes) -> Generator[object, None, None]:
         """One execute_request: runs it and sends result messages and the reply."""
         self._count += 1
         try:
-            reply = self._run(parent, loads(data))
+            reply = yield from self._run(parent, loads(data))
         except LinkLost:
             raise
         except BaseException as error:  # noqa: BLE001 - see below
@@ -74,7 +70,9 @@ class Runner:
         _quietly(children.reap_adopted)
         _quietly(self._guard.make_blocking)
 
-    def _run(self, parent: bytes, content: dict[str, Any]) -> dict[str, Any]:
+    def _run(
+        self, parent: bytes, content: dict[str, Any]
+    ) -> Generator[object, None, dict[str, Any]]:
         code = content.get("code", "")
         cell = (content.get("warmcell") or {}).get("cell", 0)
         filename = f"<cell {self._count}>"
@@ -88,15 +86,15 @@ class Runner:
             failure: BaseException | None = error
             syntax = True
         else:
-            failure = self._execute(body, last, parent)
-        interrupted = isinstance(failure, KeyboardInterrupt) and self._interrupts.named()
+            failure = yield from self._execute(body, last, parent)
+        interrupted = issubclass(type(failure), KeyboardInterrupt) and self._interrupts.named()
         self._interrupts.end()
         if os.getpid() != self._pid:
             self._leave(failure)
         reply: dict[str, Any] = {"status": "ok", "execution_count": self._count}
         own: dict[str, Any] = {"cell": cell}
         if failure is not None:
-            if isinstance(failure, MemoryError):
+            if issubclass(type(failure), MemoryError):
                 reserve.release()
             failures.describe(failure, syntax, interrupted, reply, own)
             failure = None
@@ -139,38 +137,39 @@ class Runner:
 
     def _execute(
         self, body: CodeType | None, last: CodeType | None, parent: bytes
-    ) -> BaseException | None:
+    ) -> Generator[object, None, BaseException | None]:
         interrupts = self._interrupts
         try:
             try:
-                if body is not None:
-                    interrupts.arm(body)
-                    self._evaluate(body)
-                if last is not None:
-                    interrupts.arm(last)
-                    value = self._evaluate(last)
-                    if value is not None:
-                        self._show(value, parent)
+                for code in (body, last):
+                    if code is None:
+                        continue
+                    interrupts.arm(code)
+                    # For code compiled in exec mode the value is None.
+                    value, failure = yield from call(eval, code, self._globals)
+                    if failure is None and code.co_flags & COROUTINE:
+                        if self._loop is None:
+                            self._loop = Loop(interrupts)
+                        value, failure = yield from self._loop.run(value)
+                    if failure is not None:
+                        return failure
+                if last is not None and value is not None:
+                    text, failure = yield from call(repr, value)
+                    if failure is not None:
+                        return failure
+                    interrupts.disarm()
+                    # As what `_` was goes, no frame of ours stands below.
+                    yield from call(builtins.__dict__.__setitem__, "_", value)
+                    self._show(text, parent)
             finally:
                 interrupts.disarm()
-        except BaseException as error:  # noqa: BLE001 - the cell may raise anything
+        except BaseException as error:  # noqa: BLE001 - an interrupt may come at any moment
             interrupts.disarm()
             return error
         return None
 
-    def _evaluate(self, code: CodeType) -> Any:
-        if not code.co_flags & COROUTINE:
-            # For code compiled in exec mode the value is None.
-            return eval(code, self._globals)
-        if self._loop is None:
-            self._loop = Loop(self._interrupts)
-        return self._loop.run(eval(code, self._globals))
-
-    def _show(self, value: Any, parent: bytes) -> None:
-        text = repr(value)
-        self._interrupts.disarm()
+    def _show(self, text: str, parent: bytes) -> None:
         text = without_surrogates(cut(exact(text)))
-        builtins._ = value  # type: ignore[attr-defined]
         if os.getpid() != self._pid:
             return
         # What was printed before is shown before.
@@ -181,9 +180,9 @@ class Runner:
     def _leave(self, failure: BaseException | None) -> None:
         """A child that the cell has forked and not ended: it leaves here, with its output."""
         code = 0
-        if isinstance(failure, SystemExit):
-            code, text = failures.exit_of(failure)
-            code &= 255
+        if issubclass(type(failure), SystemExit):
+            code, text, _number = failures.exit_of(failure)
+            code = code and (code & 255 or 1)
             if text is not None:
                 failures.print_error(text + "\n")
         elif failure is not None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import resource
-import sys
 
-from . import streams
+from . import mending
 from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import os
 
@@ -77,21 +76,7 @@ class Guard:
                 warnings.append(f"the cell closed or moved descriptor {fd} ({name}) for good")
                 continue
             warnings.append(f"the cell closed or moved descriptor {fd} ({name}); it was put right")
-        for name in ("stdin", "stdout", "stderr"):
-            stream = getattr(sys, name, None)
-            try:
-                closed = stream is None or bool(stream.closed)
-            except ValueError:
-                # Its lower half was detached.
-                closed = True
-            except BaseException:  # noqa: BLE001 - a cell may put anything in its place
-                closed = False
-            if closed:
-                streams.renew(name)
-                if name != "stdin":
-                    # exit() and quit() close stdin as a matter of course.
-                    warnings.append(f"the cell closed sys.{name}; it was opened anew")
-        return warnings
+        return warnings + mending.mend()
 
 
 def close_all_but(kept: set[int]) -> None:

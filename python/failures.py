@@ -39,14 +39,14 @@ def describe(
 ) -> None:
     """Fills in the reply of a cell that ended with an exception."""
     lines: list[str]
-    if isinstance(failure, SystemExit):
-        exit_code, text = exit_of(failure)
+    if issubclass(type(failure), SystemExit):
+        exit_code, text, number = exit_of(failure)
         if exit_code == 0:
             return
         if text is not None:
             print_error(text + "\n")
             text = _short(text)
-        own["exit"] = {"code": exit_code, "text": text}
+        own["exit"] = {"code": exit_code, "text": text, "number": number}
         kind, lines, line, place = "exit", [], "", None
     else:
         kind = _kind(failure, syntax, interrupted)
@@ -64,15 +64,26 @@ def lines_of(failure: BaseException) -> list[str]:
     return _lines_and_line(failure)[0]
 
 
-def exit_of(failure: SystemExit) -> tuple[int, str | None]:
-    """What Python itself makes of the argument of ``sys.exit``, without cutting the number."""
-    code = _guarded(lambda: failure.code, None)
+def exit_of(failure: SystemExit) -> tuple[int, str | None, str | None]:
+    """What Python itself makes of the argument of ``sys.exit``: the code, and a text to print.
+
+    The number is not cut. One that no reader of JSON could hold is what a system would make of it,
+    and comes as words too.
+    """
+    try:
+        code = failure.code
+    except BaseException:  # noqa: BLE001 - it may be a property that raises
+        # As Python does: then the exception itself is what it has to say.
+        return 1, text_of(failure), None
     if code is None:
-        return 0, None
-    if isinstance(code, int):
-        # A plain int, of a size that every reader of JSON can hold.
-        return max(-(2**63), min(int.__index__(code), 2**63 - 1)), None
-    return 1, text_of(code)
+        return 0, None, None
+    if not isinstance(code, int):
+        return 1, text_of(code), None
+    number = int.__index__(code)
+    if -(2**63) <= number < 2**63:
+        return number, None, None
+    bits = number.bit_length()
+    return number & 255 or 1, None, str(number) if bits < 200 else f"an int of {bits} bits"
 
 
 def print_error(text: str) -> None:
@@ -95,11 +106,11 @@ def text_of(value: object) -> str:
 def _kind(failure: BaseException, syntax: bool, interrupted: bool) -> str:
     if interrupted:
         return "interrupted"
-    if isinstance(failure, MemoryError) and _memory_is_limited():
+    if issubclass(type(failure), MemoryError) and _memory_is_limited():
         return "limit"
     if syntax:
         return "syntax"
-    if isinstance(failure, ModuleNotFoundError):
+    if issubclass(type(failure), ModuleNotFoundError):
         return "missing_module"
     if _guarded(lambda: _is_process_limit(failure), False):
         return "limit"
@@ -112,10 +123,10 @@ def _memory_is_limited() -> bool:
 
 def _is_process_limit(failure: BaseException) -> bool:
     """Whether a process or thread could not be started because there are too many."""
-    if isinstance(failure, RuntimeError):
+    if issubclass(type(failure), RuntimeError):
         return str(failure) == "can't start new thread"
     traceback = failure.__traceback__
-    if not isinstance(failure, BlockingIOError) or traceback is None:
+    if not issubclass(type(failure), BlockingIOError) or traceback is None:
         return False
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
@@ -141,7 +152,7 @@ def _format(failure: BaseException) -> tuple[list[str], str]:
         # It imports more while it formats.
         only = list(formatted.format_exception_only())
         lines = list(formatted.format())
-    line = only[-1] if isinstance(failure, SyntaxError) else only[0]
+    line = only[-1] if issubclass(type(failure), SyntaxError) else only[0]
     return lines, line.strip().partition("\n")[0]
 
 
@@ -200,7 +211,7 @@ def is_ours(filename: str) -> bool:
 def _place(failure: BaseException) -> str | None:
     """The innermost line of a cell that the exception went through."""
     place = None
-    if isinstance(failure, SyntaxError) and str(failure.filename).startswith("<cell "):
+    if issubclass(type(failure), SyntaxError) and str(failure.filename).startswith("<cell "):
         return f"{failure.filename}, line {failure.lineno}"
     traceback = failure.__traceback__
     while traceback is not None:

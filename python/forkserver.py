@@ -23,11 +23,12 @@ from struct import calcsize, unpack
 
 from . import job, kernel, platform_calls, streams
 from .descriptors import high
+from .ground import Reborn
 from .link import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
 PROTOCOL = 1
 _MAX_MESSAGE_BYTES = 65_536
@@ -152,7 +153,7 @@ class Forkserver:
             self._end_all()
             return True
         try:
-            return self._handle(loads(data), list(fds))
+            return self._handle(loads(data), fds)
         finally:
             for fd in fds:
                 os.close(fd)
@@ -187,7 +188,7 @@ class Forkserver:
     def _fork(self, message: dict[str, Any], fds: list[int]) -> None:
         if message.get("elsewhere"):
             # What is too long for a message stands in a file.
-            with os.fdopen(os.dup(fds.pop()), "rb") as file:
+            with os.fdopen(fds.pop(), "rb") as file:
                 message = loads(file.read())
         if isinstance(message["cwd"], list):
             message["cwd"] = bytes(message["cwd"])
@@ -212,10 +213,20 @@ class Forkserver:
         if pid == 0:
             if is_job:
                 job.become(message, fds, self._pid)
-            kernel.become(message, fds, self._pid, self._preloaded, self._tools)
+            self._become_kernel(message, fds)
         self._children[pid] = Child(message.get("kernel", pid))
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         self._send({"op": "forked", "id": message["id"], "pid": pid})
+
+    def _become_kernel(self, message: dict[str, Any], fds: list[int]) -> NoReturn:
+        """In the forked child: leaves all of this behind."""
+        kept = list(fds)
+        fds.clear()
+        child = Reborn(kernel.live(message, kept, self._pid, self._preloaded, self._tools))
+        if sys.flags.inspect:
+            # Python would not end now, but ask at the keyboard what to do.
+            os._exit(child.code or 0)
+        raise child
 
     # Children, known and unknown.
 

@@ -15,7 +15,7 @@ from _signal import signal as set_handler
 from _thread import get_ident
 from struct import unpack_from
 
-from . import signals, streams
+from . import ground, signals, streams
 from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import os
 
@@ -172,6 +172,7 @@ class Interrupts:
         if self._tracing:
             self._tracing = False
             sys.settrace(None)
+            ground.forget_tracer()
 
     def _after_write(self) -> None:
         if not self._deferred or get_ident() != self._main_thread:

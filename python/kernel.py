@@ -5,6 +5,7 @@ from __future__ import annotations
 import _signal as signal
 import atexit
 import faulthandler
+import gc
 import resource
 import sys
 import time
@@ -30,8 +31,9 @@ from .own import MODULES, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
     from types import ModuleType
-    from typing import Any, NoReturn
+    from typing import Any
 
 NO_INPUT = (
     "{name}() cannot be answered: nobody is at the keyboard of this cell. "
@@ -39,18 +41,21 @@ NO_INPUT = (
 )
 
 
-def become(
+def live(
     request: dict[str, Any], fds: list[int], parent: int, preloaded: set[str], tools: ModuleType
-) -> NoReturn:
-    """Turns the freshly forked child into the kernel that was asked for, and runs it."""
+) -> Iterator[object]:
+    """The life of a forked child: becomes the kernel that was asked for, and runs it (ground.py).
+
+    It returns only after an orderly end; then Python ends.
+    """
     code = 70
     try:
         kernel = _set_up(request, fds, parent, preloaded, tools)
-        code = kernel.serve()
+        code = yield from kernel.serve()
     except BaseException:  # noqa: BLE001 - nothing may unwind into the forkserver
         failures.print_error("".join(failures.lines_of(sys.exc_info()[1])))
         streams.flush()
-    finally:
+    if code != 0:
         os._exit(code)
 
 
@@ -124,7 +129,7 @@ def _set_up(
     _no_input()
     carry.install(tools)
     frames.install()
-    hooks.when_imported("linecache", lambda module: module.cache.update(runner.sources))
+    hooks.when_imported("linecache", lambda module: module.cache.update(failures.sources))
 
     def in_child() -> None:
         link.close()
@@ -179,14 +184,14 @@ class Kernel:
         self._link = link
         self._runner = runner
 
-    def serve(self) -> int:
+    def serve(self) -> Generator[object, None, int]:
         """Runs until the manager ends it; the exit code."""
         while True:
             try:
                 channel, header, data = self._receive()
                 # The manager writes headers without spaces, and its ids are no words.
                 if channel == "shell" and b'"msg_type":"execute_request"' in header:
-                    self._runner.run(header, data)
+                    yield from self._runner.run(header, data)
                 elif channel == "control" and b'"msg_type":"shutdown_request"' in header:
                     return self._shut_down(header)
             except LinkLost:
@@ -205,7 +210,11 @@ class Kernel:
             return self._link.receive()
 
     def _shut_down(self, header: bytes) -> int:
-        """An orderly end: threads, atexit functions, temporary folders, output."""
+        """An orderly end: threads, atexit functions, temporary folders, output.
+
+        Then Python's own end: nothing of ours may hold what the cells have left, or be taken apart
+        while that is told to write itself out.
+        """
         threading = MODULES.get("threading")
         for end in (getattr(threading, "_shutdown", None), atexit._run_exitfuncs):
             try:
@@ -217,4 +226,9 @@ class Kernel:
         streams.flush()
         platform_calls.flush_c_stdout()
         self._link.send("control", "shutdown_reply", header, {"status": "ok", "restart": False})
+        shadow.forget()
+        gc.unfreeze()
+        for name in list(MODULES):
+            if name.startswith("_warmcell"):
+                del MODULES[name]
         return 0

@@ -46,6 +46,12 @@ def look(code: str) -> None:
         _looked = now
 
 
+def forget() -> None:
+    """Lets the namespace go."""
+    global _namespace
+    _namespace = {}
+
+
 def drop_shadowed() -> None:
     """Forgets the modules that we have loaded, not the cell, and that the directory shadows.
 

@@ -1,14 +1,11 @@
-"""Keeps what a cell has asked Python to call at any moment out of our own code.
+"""Keeps what the signal handlers of a cell raise out of our own code.
 
-A signal handler, a trace function or a profile function of a cell may raise. While the cell's code
-runs that is the cell's business, as in plain Python. Between cells and while we answer, it would
-take the kernel's own work apart: handlers then run, what they raise is told on stderr, and trace
-and profile functions rest.
+While the cell's code runs that is the cell's business, as in plain Python. Between cells and while
+we answer, it would take the kernel's own work apart: handlers then run, and what they raise is told
+on stderr. (Trace and profile functions rest then: see ground.py.)
 """
 
 from __future__ import annotations
-
-import sys
 
 from .hooks import when_imported
 from .own import BUILTINS as __builtins__  # noqa: F401
@@ -20,8 +17,6 @@ if TYPE_CHECKING:
 
 # Whether what runs now is the cell's code, or may be treated as such.
 inside = False
-_tracer: Any = None
-_profiler: Any = None
 _tell: Callable[[BaseException], None] | None = None
 # Told once until the next cell: an alarm that rings often leaves no time to tell it each time.
 _told = False
@@ -31,22 +26,12 @@ def enter() -> None:
     """The cell's code begins."""
     global inside, _told
     inside, _told = True, False
-    if _profiler is not None:
-        sys.setprofile(_profiler)
-    if _tracer is not None:
-        sys.settrace(_tracer)
 
 
 def leave() -> None:
-    """The cell's code is over. One that raises here is removed by Python: a second call works."""
-    global inside, _tracer, _profiler
+    """The cell's code is over."""
+    global inside
     inside = False
-    _profiler = sys.getprofile()
-    if _profiler is not None:
-        sys.setprofile(None)
-    _tracer = sys.gettrace()
-    if _tracer is not None:
-        sys.settrace(None)
 
 
 class Handler:

@@ -11,7 +11,7 @@ may be held by a thread that it does not have.
 
 from __future__ import annotations
 
-import io
+import io as _io
 import select
 import sys
 from _collections import deque
@@ -21,8 +21,15 @@ from time import monotonic
 
 from .alarm import ring_in
 from .own import BUILTINS as __builtins__  # noqa: F401
-from .own import MODULES, os
+from .own import MODULES, copy_of, os
 from .platform_calls import flush_c_stdout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import io
+    from typing import Any
+else:
+    io = copy_of(_io)
 
 BLOCK_BYTES = 65_536
 # A print is two writes: the text and the line end.
@@ -213,20 +220,21 @@ def install() -> None:
 def renew(name: str) -> None:
     """A new stream object over descriptor 0, 1 or 2."""
     if name == "stdin":
-        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "rb", closefd=False)), "utf-8")
+        raw = io.BufferedReader(io.FileIO(0, "rb", closefd=False))
+        sys.stdin = own[name] = io.TextIOWrapper(raw, "utf-8")
         return
     writer = PipeWriter(1 if name == "stdout" else 2)
     text = io.TextIOWrapper(writer, "utf-8", "backslashreplace", newline="\n", write_through=True)
     text.mode = "w"
     writer.attach_text(text)
     setattr(sys, name, text)
-    _own[name] = text
+    own[name] = text
     _writers.append(writer)
     del _writers[:-8]
 
 
 # The streams that the kernel has put in place, as it made them.
-_own: dict[str, object] = {}
+own: dict[str, object] = {}
 # The latest binary layers, so that a forked child can forget what its parent has yet to write.
 _writers: list[PipeWriter] = []
 
@@ -243,17 +251,34 @@ def start_anew() -> None:
             pass
 
 
+# What the flush() of a stream of the cell's raised.
+unflushed: dict[str, str] = {}
+
+
 def flush() -> None:
     """Flushes what the cell calls stdout and stderr, and the kernel's own; never fails."""
-    out, error = sys.stdout, sys.stderr
-    if out is sys.__stdout__ is _own["stdout"] and error is sys.__stderr__ is _own["stderr"]:
+    module = sys.__dict__
+    out, error = module.get("stdout"), module.get("stderr")
+    if (
+        out is module.get("__stdout__") is own["stdout"]
+        and error is module.get("__stderr__") is own["stderr"]
+        and not any([writer._flood or writer._pending for writer in _writers])
+    ):
         # Outside of a flood nothing waits in them.
-        if not any([writer._flood or writer._pending for writer in _writers]):
-            return
-    streams = (out, error, sys.__stdout__, sys.__stderr__)
-    # Each once, by identity: equality may be anything.
-    for stream in {id(stream): stream for stream in streams}.values():
-        try:
-            stream.flush()  # type: ignore[union-attr]
-        except BaseException:  # noqa: BLE001 - a cell may put anything in their place
-            pass
+        return
+    done: list[object] = [None]
+    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
+        stream: Any = module.get(name)
+        # By identity: equality may be anything.
+        if any([stream is it for it in done]):
+            continue
+        done.append(stream)
+        flush_one(stream, name)
+
+
+def flush_one(stream: Any, name: str) -> None:
+    """Flushes it, and notes if that fails."""
+    try:
+        stream.flush()
+    except BaseException as failure:  # noqa: BLE001 - a cell may put anything in its place
+        unflushed[name] = f"flush() raises {type(failure).__name__}"

@@ -22,11 +22,13 @@ const PACKAGE: &[(&str, &str)] = &[
     ("failures.py", include_str!("../python/failures.py")),
     ("forkserver.py", include_str!("../python/forkserver.py")),
     ("frames.py", include_str!("../python/frames.py")),
+    ("ground.py", include_str!("../python/ground.py")),
     ("hooks.py", include_str!("../python/hooks.py")),
     ("interrupt.py", include_str!("../python/interrupt.py")),
     ("job.py", include_str!("../python/job.py")),
     ("kernel.py", include_str!("../python/kernel.py")),
     ("link.py", include_str!("../python/link.py")),
+    ("mending.py", include_str!("../python/mending.py")),
     ("names.py", include_str!("../python/names.py")),
     ("own.py", include_str!("../python/own.py")),
     (

@@ -211,8 +211,9 @@ impl Ended {
             };
         }
         if let Some(exit) = &report.exit {
+            let number = exit.number.as_ref();
             let argument = exit.text.as_ref().map_or_else(
-                || exit.code.to_string(),
+                || number.map_or_else(|| exit.code.to_string(), Clone::clone),
                 |text| format!("{:?}", text.chars().take(200).collect::<String>()),
             );
             return Self {

@@ -119,13 +119,16 @@ pub struct CellReport {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Exit {
-    /// Its argument, 0 for None; a number out of range is the nearest that fits, and what is no
-    /// number is 1.
+    /// Its argument, 0 for None; of a number that no `i64` holds what a system would make of it,
+    /// and what is no number is 1.
     #[serde(deserialize_with = "exit_code")]
     pub code: i64,
     /// Its argument, if that was neither a number nor None.
     #[serde(deserialize_with = "or_default")]
     pub text: Option<String>,
+    /// Its argument in words, if that was a number that `code` does not hold.
+    #[serde(deserialize_with = "or_default")]
+    pub number: Option<String>,
 }
 
 /// Global names after a cell.

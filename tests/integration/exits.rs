@@ -28,9 +28,54 @@ async fn sys_exit_ends_the_cell_and_not_the_kernel() {
             "[the cell called sys.exit(1099511627776); state is kept]",
         ),
         (
+            "sys.exit(10 ** 20 + 7)",
+            7,
+            "[the cell called sys.exit(100000000000000000007); state is kept]",
+        ),
+        (
             "sys.exit(10 ** 400)",
-            i64::MAX,
-            "[the cell called sys.exit(9223372036854775807); state is kept]",
+            1,
+            "[the cell called sys.exit(an int of 1329 bits); state is kept]",
+        ),
+        (
+            "sys.exit(-10 ** 30)",
+            1,
+            "[the cell called sys.exit(-1000000000000000000000000000000); state is kept]",
+        ),
+        (
+            "sys.exit(2 ** 63)",
+            1,
+            "[the cell called sys.exit(9223372036854775808); state is kept]",
+        ),
+        (
+            "sys.exit(-2 ** 63)",
+            i64::MIN,
+            "[the cell called sys.exit(-9223372036854775808); state is kept]",
+        ),
+        (
+            "class N(int): __index__ = __int__ = __str__ = __repr__ = lambda self: 1/0\nsys.exit(N(5))",
+            5,
+            "[the cell called sys.exit(5); state is kept]",
+        ),
+        (
+            "class T(str):\n    def __str__(self): raise KeyboardInterrupt\nsys.exit(T('x'))",
+            1,
+            "--- stderr ---\n\n[the cell called sys.exit(\"\"); state is kept]",
+        ),
+        (
+            "class E(SystemExit): code = property(lambda self: 1/0)\nraise E('told')",
+            1,
+            "--- stderr ---\ntold\n[the cell called sys.exit(\"told\"); state is kept]",
+        ),
+        (
+            "class E(SystemExit):\n    def __getattribute__(self, name): raise SystemExit(0)\nraise E(0)",
+            1,
+            "--- stderr ---\n0\n[the cell called sys.exit(\"0\"); state is kept]",
+        ),
+        (
+            "e = SystemExit(4); e.code = 5\nraise e",
+            5,
+            "[the cell called sys.exit(5); state is kept]",
         ),
         (
             "sys.exit(1.5)",

@@ -27,9 +27,9 @@ const GAMES: &[&str] = &[
     "import sys\ndel sys.modules, sys.path, sys.excepthook, sys.displayhook",
     "import os\nos.write = os.read = os.getpid = os.fstat = os.environ = os.stat = os.listdir = None",
     "import os\nos.environ.clear()",
-    "import sys\nsys.settrace(lambda *a: 1/0)",
+    "import sys\nsys.settrace(lambda *a: 1/0); (lambda: 0)()",
     "import sys\nsys.setprofile(lambda *a: 1/0)",
-    "import sys\ndef trace(*a): raise SystemExit\nsys.setprofile(trace); sys.settrace(trace)",
+    "import sys\ndef trace(*a): raise SystemExit\ndef f(): pass\nsys.settrace(trace)\ntry: f()\nfinally: sys.setprofile(trace); f()",
     "import sys\ndef trace(frame, event, argument): return trace\nsys.settrace(trace)",
     "import sys, threading\nthreading.settrace(lambda *a: 1/0)\nsys.setswitchinterval(1e-6)",
     "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)",
@@ -130,12 +130,9 @@ async fn trace_functions_of_a_cell_see_cells_only() {
         let code = "import sys\nseen = set()\ndef trace(frame, event, argument):\n    seen.add(frame.f_code.co_filename.rpartition('/')[2])\nsys.settrace(trace)\nsys.setprofile(trace)";
         run(session, code).await;
         run(session, "def f(): pass\nf()\nsys.gettrace() is trace").await;
-        let outcome = run(session, "f()\nsys.settrace(None); sys.setprofile(None)\nsorted(n for n in seen if n not in ('interrupt.py', 'signals.py', 'cell.py'))").await;
+        let outcome = run(session, "f()\nsys.settrace(None); sys.setprofile(None)\nsorted(seen)").await;
         let seen = outcome.result.unwrap();
-        for ours in ["kernel.py", "link.py", "streams.py", "failures.py", "names.py", "children.py"] {
-            assert!(!seen.contains(ours), "{version}: {seen}");
-        }
-        assert!(seen.contains("<cell 2>"), "{version}: {seen}");
+        assert_eq!(seen, "['<cell 1>', '<cell 2>', '<cell 3>']", "{version}");
     })
     .await;
 }

@@ -1,0 +1,149 @@
+"""Where cells run: on the ground, with no frame of ours below them.
+
+Whatever walks the stack (``sys._getframe``, warnings, logging, pdb, ``inspect.stack``, and
+faulthandler, which is C) comes to its end at the cell, as in a program of plain Python. So nothing
+of ours may be running while a cell does:
+
+1. A forked child raises ``Reborn``. That is a SystemExit, it unwinds the forkserver to the last
+   frame, and then Python asks it for its ``code``: a property in C, which iterates over it. The
+   iterator is the child's life. When that is over the code is None, and Python ends as it always
+   does: modules and objects go, files are written out.
+2. A life is a generator. What a cell has to run it hands down with ``yield from call(...)`` and is
+   suspended meanwhile; the call is made by C code alone, in the callback of a weak reference to
+   what was yielded. What is raised there arrives in ``sys.unraisablehook``, which is ours for that
+   moment only.
+"""
+
+from __future__ import annotations
+
+import sys
+from _collections import defaultdict, deque
+from _functools import partial
+from _weakref import ref
+
+from .own import BUILTINS as __builtins__  # noqa: F401
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+    from typing import Any
+
+    Call = Generator[object, None, tuple[Any, BaseException | None]]
+
+_HOOK = "unraisablehook"
+_MISSING = object()
+
+
+class Reborn(SystemExit):
+    """Raised in a forked process: leaves everything below it, and lives its own life."""
+
+    def __init__(self, life: Iterator[object]) -> None:
+        super().__init__()
+        self._life = life
+
+    code = property(deque((), 0).extend)
+
+    def __iter__(self) -> Iterator[object]:
+        traceback = self.__traceback__
+        while traceback is not None:
+            # What the forkserver was doing is not the child's.
+            traceback.tb_frame.clear()
+            traceback = traceback.tb_next
+        self.__traceback__ = None
+        return self._life
+
+
+# What was raised, as the hook is given it.
+_raised: list[Any] = []
+# What the steps below have found.
+_left: list[Any] = []
+_SET_PROFILER, _SET_TRACER = sys.setprofile, sys.settrace
+_STEPS = (
+    partial(sys.getprofile),
+    partial(_SET_PROFILER, None),
+    partial(sys.gettrace),
+    partial(_SET_TRACER, None),
+    partial(sys.__dict__.get, _HOOK, _MISSING),
+    partial(sys.__dict__.__setitem__, _HOOK, _raised.append),
+)
+
+
+class _Steps:
+    """Each iteration over it takes all the steps."""
+
+    __slots__ = ()
+    __iter__ = staticmethod(partial(map, partial.__call__, _STEPS))
+
+
+class _Job(partial):
+    """What is to be called; as it goes, trace functions stop and the hook becomes ours."""
+
+    __slots__ = ()
+    __del__ = staticmethod(partial(_left.extend, _Steps()))  # type: ignore[arg-type]
+
+
+# A job that is taken out of this list is gone as soon as it was called.
+_jobs: list[_Job] = []
+# The C code of a missing key makes the call, and keeps its value under that key.
+_values: Any = defaultdict(partial(next, map(partial.__call__, iter(_jobs.pop, 0))))
+
+
+def call(function: Callable[..., Any], *arguments: Any) -> Call:
+    """Calls it with no frame below: its value, or what it has raised."""
+    _jobs.append(_Job(function, *arguments))
+    # Not a finalizer of an object of ours: Python takes such objects down with care for deep
+    # structures, and what the cell itself takes down would wait for the cell's end.
+    trigger = partial(call)
+    key = ref(trigger, _values.__missing__)
+    # A key must have been hashed while what it refers to was there.
+    hash(key)
+    functions = [
+        # Called before, since they are younger.
+        _before(trigger, partial(put, function))
+        for put, function in _left_behind
+        if function is not None
+    ]
+    held = [trigger]
+    del trigger, arguments
+    try:
+        yield held.pop()
+    finally:
+        functions.clear()
+        _put_back()
+    if key in _values:
+        return _values.pop(key), None
+    if not _raised:
+        # There was no memory left to hand it over with.
+        return None, MemoryError()
+    found = _raised.pop()
+    error = found.exc_value
+    if error is None:
+        error = found.exc_type()
+    # Not by its own method, which may be the cell's.
+    return None, BaseException.with_traceback(error, found.exc_traceback)
+
+
+def _before(trigger: object, function: Callable[[], Any]) -> object:
+    key = ref(trigger, defaultdict(function).__missing__)  # type: ignore[arg-type]
+    hash(key)
+    return key
+
+
+# The trace and profile functions that were there as the last call ended: they rest between calls.
+_left_behind: list[tuple[Any, Any]] = []
+
+
+def forget_tracer() -> None:
+    """The trace function was ours."""
+    del _left_behind[1:]
+
+
+def _put_back() -> None:
+    if len(_left) == len(_STEPS):
+        _left_behind[:] = (_SET_PROFILER, _left[0]), (_SET_TRACER, _left[2])
+        if _left[4] is _MISSING:
+            sys.__dict__.pop(_HOOK, None)
+        else:
+            sys.__dict__[_HOOK] = _left[4]
+    _left.clear()
+    _jobs.clear()
