@@ -61,7 +61,10 @@ pub(super) enum Command {
 
 /// A handle to a kernel. When the last one is dropped the kernel is killed.
 #[derive(Debug, Clone)]
-pub struct Kernel {
+pub struct Kernel(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
     commands: mpsc::Sender<Command>,
     kill: CancellationToken,
     death: watch::Receiver<Option<Death>>,
@@ -84,7 +87,7 @@ impl Kernel {
         let (cleared_report, cleared) = watch::channel(None);
         let kill = CancellationToken::new();
         let background = Arc::new(Mutex::new(Tail::new(BACKGROUND_BYTES)));
-        let kernel = Self {
+        let kernel = Self(Arc::new(Shared {
             commands,
             kill: kill.clone(),
             death,
@@ -93,7 +96,7 @@ impl Kernel {
             process: Arc::clone(&started.process),
             jobs: started.jobs.clone(),
             interpreter: started.interpreter.clone(),
-        };
+        }));
         let actor = Actor::new(
             started,
             budget,
@@ -138,7 +141,7 @@ impl Kernel {
             sink: request.sink,
             done,
         };
-        let end = match self.commands.send(command).await {
+        let end = match self.0.commands.send(command).await {
             Ok(()) => ended.await.ok(),
             Err(_) => None,
         };
@@ -154,12 +157,17 @@ impl Kernel {
     pub async fn interrupt(&self, cell: u64, grace: Duration) {
         let plan = Escalation { grace };
         // If the actor is gone there is nothing to interrupt.
-        drop(self.commands.send(Command::Interrupt { cell, plan }).await);
+        drop(
+            self.0
+                .commands
+                .send(Command::Interrupt { cell, plan })
+                .await,
+        );
     }
 
     /// Kills the kernel and everything it has started, at once.
     pub fn kill(&self) {
-        self.kill.cancel();
+        self.0.kill.cancel();
     }
 
     /// Ends the kernel in good order within a grace, then by force; waits until it is gone. What it
@@ -175,7 +183,8 @@ impl Kernel {
         match encode(&message, &Limits::to_kernel()) {
             Ok(frame) => {
                 drop(
-                    self.commands
+                    self.0
+                        .commands
                         .send(Command::Shutdown { frame, grace, sink })
                         .await,
                 );
@@ -191,14 +200,14 @@ impl Kernel {
     ///
     /// May be dropped and called again.
     pub async fn ended(&self) -> Death {
-        let mut death = self.death.clone();
+        let mut death = self.0.death.clone();
         let found = death.wait_for(Option::is_some).await;
         found.ok().and_then(|it| it.clone()).unwrap_or(Death::Ended)
     }
 
     /// How it ended, if it has.
     pub fn death(&self) -> Option<Death> {
-        self.death.borrow().clone()
+        self.0.death.borrow().clone()
     }
 
     /// Waits until the kernel and everything it has started are gone; how many processes are not.
@@ -207,7 +216,7 @@ impl Kernel {
     ///
     /// May be dropped and called again.
     pub async fn gone(&self) -> usize {
-        let mut cleared = self.cleared.clone();
+        let mut cleared = self.0.cleared.clone();
         let found = cleared.wait_for(Option::is_some).await;
         found.ok().and_then(|count| *count).unwrap_or(0)
     }
@@ -215,7 +224,8 @@ impl Kernel {
     /// The last 10,000 bytes of what was printed since the last cell ended, and how many bytes it
     /// was in all.
     pub fn take_background(&self) -> Option<(String, u64)> {
-        self.background
+        self.0
+            .background
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()
@@ -223,16 +233,16 @@ impl Kernel {
 
     /// Its process number, for display.
     pub fn pid(&self) -> u32 {
-        self.process.pid()
+        self.0.process.pid()
     }
 
     /// Starts commands that end with it.
     pub fn jobs(&self) -> Arc<dyn JobRunner> {
-        Arc::clone(&self.jobs)
+        Arc::clone(&self.0.jobs)
     }
 
     /// The Python that runs it.
     pub fn interpreter(&self) -> &Interpreter {
-        &self.interpreter
+        &self.0.interpreter
     }
 }
