@@ -127,7 +127,7 @@ class Runner:
 
     def _prepare(self, cell: int) -> None:
         self._tools.current_cell.set(cell)
-        _quietly(lambda: os.environ.__setitem__("HERMES_RPC_CELL", str(cell)))
+        _quietly(children.tell_cell, cell)
         self._guard.make_blocking()
         self._finders.stale = True
         _quietly(shadow.drop_shadowed)
