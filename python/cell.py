@@ -128,7 +128,7 @@ class Runner:
 
     def _prepare(self, cell: int, code: str) -> None:
         self._tools.current_cell.set(cell)
-        _quietly(os.environ.__setitem__, "HERMES_RPC_CELL", str(cell))
+        _quietly(children.tell_cell, cell)
         self._finders.stale = True
         _quietly(shadow.look, code)
         if "__main__" not in MODULES:

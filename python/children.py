@@ -25,12 +25,17 @@ started: set[int] = set()
 # Whether any process was begun in the ways that are wrapped here.
 _began = False
 
-
 # The variable that tells a program for which cell it works, and where the environment stands among
 # the arguments of what starts programs.
-_CELL = "HERMES_RPC_CELL"
+CELL = "HERMES_RPC_CELL"
 _FORK_EXEC_ENVIRONMENT = 5
 _SPAWN_ENVIRONMENT = 2
+
+
+def tell_cell(cell: int) -> None:
+    """Lets the environment name the cell, unless the cells have taken the variable out of it."""
+    if CELL in os.environ:
+        os.environ[CELL] = str(cell)
 
 
 def install(in_child: Callable[[], None], cell: Callable[[], int]) -> None:
@@ -38,8 +43,8 @@ def install(in_child: Callable[[], None], cell: Callable[[], int]) -> None:
 
     def begin_child() -> None:
         in_child()
-        if _os.environ.get(_CELL, str(cell())) != str(cell()):
-            _os.environ[_CELL] = str(cell())
+        if _os.environ.get(CELL, str(cell())) != str(cell()):
+            _os.environ[CELL] = str(cell())
 
     os.register_at_fork(before=_flush, after_in_child=begin_child)
     for name in ("fork", "forkpty"):
@@ -106,16 +111,16 @@ def _for_cell(environment: Any, cell: int) -> Any:
     """
     number = str(cell)
     if environment is None or environment is _os.environ:
-        if _os.environ.get(_CELL, number) == number:
+        if _os.environ.get(CELL, number) == number:
             return environment
-        return {**_os.environ, _CELL: number}
+        return {**_os.environ, CELL: number}
     if isinstance(environment, list):
-        head = _CELL.encode() + b"="
+        head = CELL.encode() + b"="
         return [
             head + number.encode() if entry.startswith(head) else entry for entry in environment
         ]
     for name in environment:
-        if os.fsencode(name) == _CELL.encode():
+        if os.fsencode(name) == CELL.encode():
             return {**environment, name: number}
     return environment
 
@@ -124,8 +129,8 @@ def _shell(cell: Callable[[], int], function: Any) -> Any:
     def system(command: Any) -> int:
         _flush()
         number = str(cell())
-        if _os.environ.get(_CELL, number) != number:
-            command = f"export {_CELL}={number}\n".encode() + os.fsencode(command)
+        if _os.environ.get(CELL, number) != number:
+            command = f"export {CELL}={number}\n".encode() + os.fsencode(command)
         return function(command)
 
     return system

@@ -174,6 +174,14 @@ _held = _local()
 _open: dict = {}
 
 
+# Socket and token, in a kernel: its own, whatever a cell does with its environment.
+_address: tuple = ()
+
+
+def _from_environment() -> tuple:
+    return os.environ.get("HERMES_RPC_SOCKET"), os.environ.get("HERMES_RPC_TOKEN")
+
+
 class _Connection:
     """A connection of one thread in one process."""
 
@@ -181,7 +189,7 @@ class _Connection:
 
     def __init__(self) -> None:
         self._pid = 0
-        path, token = os.environ.get("HERMES_RPC_SOCKET"), os.environ.get("HERMES_RPC_TOKEN")
+        path, token = _address or _from_environment()
         if not path or not token:
             raise OSError("HERMES_RPC_SOCKET and HERMES_RPC_TOKEN are not set")
         sock = _high(socket(AF_UNIX, SOCK_STREAM))

@@ -124,6 +124,8 @@ def _set_up(
     kernel = Kernel(link, runner)
     shadow.install(preloaded, main.__dict__)
     tools._load = shadow.load  # type: ignore[attr-defined]
+    tools._address = tools._from_environment()  # type: ignore[attr-defined]
+    os.environ[children.CELL] = "0"
     sys.argv = request["argv"]
     sys.path.insert(0, "")
     _no_input()

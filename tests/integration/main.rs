@@ -46,6 +46,7 @@ mod tools_arguments;
 mod tools_budget;
 mod tools_cancel;
 mod tools_cells;
+mod tools_environment;
 mod tools_files;
 mod tools_fork;
 mod tools_helpers;

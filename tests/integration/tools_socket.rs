@@ -67,11 +67,13 @@ async fn a_process_that_does_not_descend_from_the_kernel_is_refused() {
     );
     // Nor may the kernel of another session, nor a command that a tool has started.
     let code = format!(
-        "import json, os\n\
+        "import os, subprocess, sys\n\
          os.environ['HERMES_RPC_SOCKET'], os.environ['HERMES_RPC_TOKEN'] = {path:?}, {token:?}\n\
-         print(json.dumps(read_file('/proc/version')))"
+         program = 'import json, hermes_tools; print(json.dumps(hermes_tools.read_file(\"/proc/version\")))'\n\
+         subprocess.run([sys.executable, '-c', program]).returncode"
     );
-    let result = json_of(&other, &code).await;
+    let outcome = run(&other, &code).await;
+    let result = serde_json::from_str(outcome.output.lines().next().unwrap()).unwrap();
     assert_fails(
         &result,
         "refused",
