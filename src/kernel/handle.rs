@@ -70,6 +70,7 @@ pub struct Kernel {
     process: Arc<dyn KernelProcess>,
     jobs: Arc<dyn JobRunner>,
     interpreter: Interpreter,
+    choice: Option<String>,
 }
 
 impl Kernel {
@@ -93,6 +94,7 @@ impl Kernel {
             process: Arc::clone(&started.process),
             jobs: started.jobs.clone(),
             interpreter: started.interpreter.clone(),
+            choice: started.choice.clone(),
         };
         let actor = Actor::new(
             started,
@@ -234,5 +236,10 @@ impl Kernel {
     /// The Python that runs it.
     pub fn interpreter(&self) -> &Interpreter {
         &self.interpreter
+    }
+
+    /// For the caller, if a Python that was named would not do and this one was taken instead.
+    pub fn choice(&self) -> Option<&str> {
+        self.choice.as_deref()
     }
 }

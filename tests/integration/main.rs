@@ -15,6 +15,7 @@ mod architecture;
 mod cells;
 mod children;
 mod command_line;
+mod command_python;
 mod documentation;
 mod exits;
 mod games;
