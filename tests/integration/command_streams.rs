@@ -1,0 +1,267 @@
+//! `warmcell exec` and a stderr that nobody reads, that is closed, full or shared with stdout: it
+//! holds up what it must and makes neither limit nor Ctrl-C void.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::Signal;
+
+use crate::command_kit::{Running, assert_nothing_left, full_pipe, piped};
+use crate::lifecycle_support::{signal, until, written};
+use crate::support::{Place, finish, text};
+
+/// Waits until a thread of it is in a write to that descriptor; at once where that cannot be seen.
+async fn blocked_on(pid: u32, fd: u32) {
+    let tasks = format!("/proc/{pid}/task");
+    let call = format!("1 {fd:#x} ");
+    until("a write that blocks", || {
+        let tasks = fs::read_dir(&tasks).into_iter().flatten().flatten();
+        let mut calls = tasks.map(|task| fs::read_to_string(task.path().join("syscall")));
+        calls.any(|it| it.map_or(true, |it| it.starts_with(&call)))
+    })
+    .await;
+}
+
+/// How stderr, or both streams, stand on a pipe that takes nothing.
+fn stuck(command: &mut Command, both: bool) -> OwnedFd {
+    let (reader, writer) = full_pipe();
+    if both {
+        command.stdout(writer.try_clone().unwrap());
+    } else {
+        command.stdout(Stdio::piped());
+    }
+    command.stderr(writer);
+    reader
+}
+
+#[tokio::test]
+async fn a_blocked_stderr_does_not_stop_the_limit() {
+    for (code, both) in [
+        // It is the notice that waits.
+        ("while True: pass", false),
+        ("while True: pass", true),
+        (
+            "import sys\nwhile True: sys.stderr.write('x' * 1000)",
+            false,
+        ),
+        (
+            "import sys\nwhile True: sys.stderr.write('x' * 1000); print(1)",
+            true,
+        ),
+    ] {
+        let place = Place::new();
+        let mut command = place.exec(&["-t", "0.5", code]);
+        let reader = stuck(&mut command, both);
+        let mut child = Running::start(&mut command);
+        assert_eq!(child.ended().await, Some(124), "{code}");
+        assert_nothing_left(&place).await;
+        drop(reader);
+    }
+}
+
+#[tokio::test]
+async fn a_blocked_stderr_does_not_stop_a_signal() {
+    for number in [Signal::INT, Signal::TERM, Signal::HUP] {
+        for (code, both) in [
+            // The cell has ended: its traceback waits, or a warning, or the last words.
+            ("1/0", false),
+            ("1/0", true),
+            ("[read_file('x') for _ in range(51)]; None", false),
+            (
+                "import atexit, sys; atexit.register(print, 'bye', file=sys.stderr); None",
+                false,
+            ),
+            ("import sys; sys.stderr.write('x' * 100_000); None", false),
+            // It still runs.
+            (
+                "import sys\nwhile True: sys.stderr.write('x' * 1000)",
+                false,
+            ),
+        ] {
+            let place = Place::new();
+            let mut command = place.exec(&[code]);
+            let reader = stuck(&mut command, both);
+            let mut child = Running::start(&mut command);
+            child.catches(number).await;
+            blocked_on(child.pid(), 2).await;
+            signal(child.pid(), number);
+            assert_eq!(child.ended().await, Some(130), "{number:?} {code}");
+            assert_nothing_left(&place).await;
+            drop(reader);
+        }
+    }
+}
+
+/// Before the first cell and after the last one too.
+#[tokio::test]
+async fn a_blocked_notice_does_not_stop_a_signal() {
+    for (arguments, home) in [
+        (vec![" "], "home"),
+        (vec!["-f", "missing.py"], "home"),
+        (vec!["while True: pass"], "work/file/home"),
+    ] {
+        let place = Place::new();
+        fs::write(place.work().join("file"), "").unwrap();
+        let mut command = place.exec(&arguments);
+        command.env("HERMES_HOME", place.folder.path().join(home));
+        let reader = stuck(&mut command, false);
+        let mut child = Running::start(&mut command);
+        child.catches(Signal::INT).await;
+        blocked_on(child.pid(), 2).await;
+        signal(child.pid(), Signal::INT);
+        assert_eq!(child.ended().await, Some(130), "{arguments:?}");
+        assert_nothing_left(&place).await;
+        drop(reader);
+    }
+}
+
+/// Back-pressure, as in any pipe: nothing is lost while somebody may still read.
+#[tokio::test]
+async fn a_late_reader_of_stderr_gets_everything() {
+    let place = Place::new();
+    let code = "import sys\nsys.stderr.write('x' * 300_000 + '\\n')\n1/0";
+    let mut command = place.exec(&[code]);
+    let mut child = Running::start(piped(&mut command));
+    child.catches(Signal::INT).await;
+    blocked_on(child.pid(), 2).await;
+    let mut err = Vec::new();
+    child
+        .0
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_end(&mut err)
+        .unwrap();
+    let err = text(&err);
+    let (flood, traceback) = err.split_once('\n').unwrap();
+    assert_eq!(flood.len(), 300_000);
+    assert!(traceback.starts_with("Traceback (most recent call last)"));
+    assert!(traceback.ends_with("ZeroDivisionError: division by zero\n"));
+    assert_eq!(child.ended().await, Some(1));
+    assert_nothing_left(&place).await;
+}
+
+/// What would stand there is lost, and nothing else.
+#[tokio::test]
+async fn a_stderr_that_takes_nothing_does_not_end_the_cell() {
+    let place = Place::new();
+    let code = "import sys\nprint('error', file=sys.stderr)\nsys.stderr.flush()\n\
+                print('on')\n1/0";
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let gone = || {
+        let (reader, writer) = full_pipe();
+        drop(reader);
+        writer
+    };
+    let line = format!(
+        "exec \"$0\" exec --python {} \"$1\" 2>&-",
+        crate::support::python().display()
+    );
+    let mut closed = place.command("/bin/sh");
+    closed.args(["-c", &line, env!("CARGO_BIN_EXE_warmcell"), code]);
+    let mut commands = [place.exec(&[code]), place.exec(&[code]), closed];
+    commands[0].stderr(full());
+    commands[1].stderr(gone());
+    for command in &mut commands {
+        let mut child = Running::start(command.stdout(Stdio::piped()));
+        assert_eq!(child.ended().await, Some(1), "{command:?}");
+        assert_eq!(child.printed().0, "on\n");
+    }
+    assert_nothing_left(&place).await;
+}
+
+/// A pipe that somebody else has made non-blocking gets everything all the same.
+#[tokio::test]
+async fn a_stream_that_does_not_block_gets_everything() {
+    let place = Place::new();
+    let code = "import sys\nfor i in range(3000): print('x' * 99)\n\
+                sys.stderr.write('e' * 300_000)\nprint(1, file=open('mark', 'w'))";
+    let mut command = place.exec(&[code]);
+    let (out, our_out) = rustix::pipe::pipe().unwrap();
+    let (err, our_err) = rustix::pipe::pipe().unwrap();
+    for end in [&our_out, &our_err] {
+        fcntl_setfl(end, fcntl_getfl(end).unwrap() | OFlags::NONBLOCK).unwrap();
+    }
+    let mut child = Running::start(command.stdout(our_out).stderr(our_err));
+    drop(command);
+    let reading = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        File::from(err).read_to_end(&mut bytes).unwrap();
+        bytes.len()
+    });
+    let mut bytes = Vec::new();
+    let mut out = File::from(out);
+    // It has to wait for us at first.
+    blocked_or_ended(&mut child).await;
+    out.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes.len(), 300_000);
+    assert_eq!(reading.join().unwrap(), 300_000);
+    written(&place.work().join("mark")).await;
+    assert_eq!(child.ended().await, Some(0));
+    assert_nothing_left(&place).await;
+}
+
+/// Waits until a thread of it waits for a descriptor (7 is `poll`), or it has ended.
+async fn blocked_or_ended(child: &mut Running) {
+    let tasks = format!("/proc/{}/task", child.pid());
+    until("a poll", || {
+        let waits = fs::read_dir(&tasks).into_iter().flatten().flatten();
+        let mut calls = waits.map(|task| fs::read_to_string(task.path().join("syscall")));
+        calls.any(|it| it.map_or(true, |it| it.starts_with("7 ") || it.starts_with("271 ")))
+            || child.0.try_wait().unwrap().is_some()
+    })
+    .await;
+}
+
+/// On one terminal or file, what we tell does not stand behind half a line of the cell's.
+#[tokio::test]
+async fn a_notice_begins_a_line_of_its_own() {
+    for (code, shared, out, err) in [
+        (
+            "print('half', end='')\n1/0",
+            "half\nTraceback",
+            "half",
+            "Traceback",
+        ),
+        (
+            "print('half', end='')\nwhile True: pass",
+            "half\n[timed out",
+            "half",
+            "[timed out",
+        ),
+        (
+            "import sys; sys.stderr.write('half')\n1/0",
+            "half\nTraceback",
+            "",
+            "half\nTraceback",
+        ),
+        (
+            "import sys; sys.stderr.write('half'); 7",
+            "half\n7\n",
+            "7\n",
+            "half",
+        ),
+        (
+            "print('whole')\n1/0",
+            "whole\nTraceback",
+            "whole\n",
+            "Traceback",
+        ),
+    ] {
+        let place = Place::new();
+        let path = place.work().join("both");
+        let both = File::create(&path).unwrap();
+        let mut command = place.exec(&["-t", "1", code]);
+        command.stdout(both.try_clone().unwrap()).stderr(both);
+        Running::start(&mut command).ended().await;
+        let told = fs::read_to_string(&path).unwrap();
+        assert!(told.starts_with(shared), "{told}");
+        let output = finish(&mut place.exec(&["-t", "1", code]));
+        assert_eq!(text(&output.stdout), out);
+        assert!(text(&output.stderr).starts_with(err), "{output:?}");
+        assert_nothing_left(&place).await;
+    }
+}
