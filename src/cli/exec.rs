@@ -8,7 +8,7 @@ use tokio::runtime::{self, Runtime};
 use tokio::time::timeout;
 
 use super::args::ExecArguments;
-use super::show::Screen;
+use super::show::{Pieces, Screen};
 use super::signals::Signals;
 use super::{exit, source, surroundings};
 use crate::execution::{ErrorClass, Outcome, Status};
@@ -245,11 +245,13 @@ async fn run(
     }
     let mut execution = session.execute_live(cell);
     let interrupt = execution.interrupt_token();
-    let live = execution.take_live();
+    let mut pieces = execution.take_live().map(Pieces::new);
     let (outcome, followed) = {
         let mut following = std::pin::pin!(async {
-            let Some(mut live) = live else { return Ok(()) };
-            let followed = screen.follow(&mut live).await;
+            let Some(pieces) = &mut pieces else {
+                return Ok(());
+            };
+            let followed = screen.follow(pieces).await;
             if followed.is_err() {
                 // Nobody reads any more: the cell is ended, as a program in a pipe would be.
                 interrupt.cancel();
@@ -285,7 +287,13 @@ async fn run(
         }
         Some(Err(error)) => Err(unwritten(screen, signals, &error).await),
         None => {
-            // It may be stderr that nobody reads.
+            // It may be one stream alone that nobody reads.
+            if let Some(pieces) = &mut pieces
+                && was_killed(&outcome)
+            {
+                let leftovers = screen.leftovers(pieces);
+                drop(signals.while_read(&taken, true, leftovers).await);
+            }
             drop(timeout(BESIDE, screen.rest(&outcome)).await);
             Err(cut_short(exit::of(&outcome)))
         }

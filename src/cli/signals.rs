@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::writer::Taken;
+use crate::execution::{Outcome, Status};
 
 /// A reader that takes nothing for so long does not read.
 const STALLED: Duration = Duration::from_secs(1);
@@ -24,6 +25,8 @@ pub(super) struct Signals {
     /// Caught so that a write beyond the limit on file size is an error and ends nobody. Programs
     /// that are started find it as it is by default.
     _too_long: Signal,
+    /// One has come that has interrupted nothing: its cell had just ended.
+    unheeded: bool,
 }
 
 impl Signals {
@@ -35,11 +38,15 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
             _too_long: signal(too_long)?,
+            unheeded: false,
         })
     }
 
-    /// Waits for one.
+    /// Waits for one, or for nothing if one was not heeded.
     async fn come(&mut self) {
+        if std::mem::take(&mut self.unheeded) {
+            return;
+        }
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
@@ -56,17 +63,25 @@ impl Signals {
         }
     }
 
-    /// Waits for the work; a signal meanwhile interrupts the cell.
-    pub(super) async fn interrupting<T>(
+    /// Waits for the result of a cell; a signal meanwhile interrupts it. One that comes too late for
+    /// that counts for what is done next.
+    pub(super) async fn interrupting(
         &mut self,
         interrupt: &CancellationToken,
-        work: impl Future<Output = T>,
-    ) -> T {
-        let mut work = pin!(work);
+        running: impl Future<Output = Outcome>,
+    ) -> Outcome {
+        let mut running = pin!(running);
+        let mut came = false;
         loop {
             tokio::select! {
-                done = &mut work => return done,
-                () = self.come() => interrupt.cancel(),
+                outcome = &mut running => {
+                    self.unheeded = came && outcome.status != Status::Interrupted;
+                    return outcome;
+                }
+                () = self.come() => {
+                    came = true;
+                    interrupt.cancel();
+                }
             }
         }
     }
@@ -96,3 +111,7 @@ impl Signals {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "signals_tests.rs"]
+mod tests;

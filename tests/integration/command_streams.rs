@@ -13,84 +13,146 @@ use crate::command_kit::{Running, assert_nothing_left, full_pipe, piped};
 use crate::lifecycle_support::{signal, until, written};
 use crate::support::{Place, finish, text};
 
-/// Waits until a thread of it is in a write to that descriptor; at once where that cannot be seen.
+/// The numbers of system calls: `write`, and those that wait for a descriptor.
+const WRITE: u32 = if cfg!(target_arch = "aarch64") { 64 } else { 1 };
+const POLLS: &[u32] = if cfg!(target_arch = "aarch64") {
+    &[73]
+} else {
+    &[7, 271]
+};
+
+/// Whether a thread is in a system call that is written like that; also where it cannot be seen.
+fn is_in(pid: u32, call: &str) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let tasks = tasks.into_iter().flatten().flatten();
+    let mut calls = tasks.map(|task| fs::read_to_string(task.path().join("syscall")));
+    calls.any(|it| match it {
+        Ok(now) => now.starts_with(call),
+        // Another may have ended meanwhile.
+        Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
+    })
+}
+
+/// Waits until a thread is in a write to that descriptor.
 async fn blocked_on(pid: u32, fd: u32) {
-    let tasks = format!("/proc/{pid}/task");
-    let call = format!("1 {fd:#x} ");
-    until("a write that blocks", || {
-        let tasks = fs::read_dir(&tasks).into_iter().flatten().flatten();
-        let mut calls = tasks.map(|task| fs::read_to_string(task.path().join("syscall")));
-        calls.any(|it| it.map_or(true, |it| it.starts_with(&call)))
+    let call = format!("{WRITE} {fd:#x} ");
+    until("a write that blocks", || is_in(pid, &call)).await;
+}
+
+/// Waits until a thread waits for a descriptor, or all have ended.
+async fn waiting(child: &mut Running) {
+    until("a poll", || {
+        let pid = child.pid();
+        POLLS.iter().any(|number| is_in(pid, &format!("{number} ")))
+            || child.0.try_wait().unwrap().is_some()
     })
     .await;
 }
 
-/// How stderr, or both streams, stand on a pipe that takes nothing.
-fn stuck(command: &mut Command, both: bool) -> OwnedFd {
+/// Which streams stand on a pipe that takes nothing.
+#[derive(Debug, Clone, Copy)]
+enum Stuck {
+    Stderr,
+    /// Both, on one pipe.
+    One,
+    /// Both, on a pipe each.
+    Each,
+}
+
+/// Sets the streams; what is returned must be kept.
+fn stick(command: &mut Command, stuck: Stuck) -> Vec<OwnedFd> {
     let (reader, writer) = full_pipe();
-    if both {
-        command.stdout(writer.try_clone().unwrap());
-    } else {
-        command.stdout(Stdio::piped());
-    }
+    let mut readers = vec![reader];
+    match stuck {
+        Stuck::Stderr => command.stdout(Stdio::piped()),
+        Stuck::One => command.stdout(writer.try_clone().unwrap()),
+        Stuck::Each => {
+            let (reader, writer) = full_pipe();
+            readers.push(reader);
+            command.stdout(writer)
+        }
+    };
     command.stderr(writer);
-    reader
+    readers
+}
+
+/// What was printed goes to who reads it, whatever becomes of the other stream.
+#[tokio::test]
+async fn what_is_read_is_whole_beside_a_blocked_stderr() {
+    let place = Place::new();
+    let code = "import sys\nsys.stderr.write('x' * 1000)\nprint('read this')\nwhile True: pass";
+    let mut command = place.exec(&["-t", "1", code]);
+    let readers = stick(&mut command, Stuck::Stderr);
+    let mut child = Running::start(&mut command);
+    assert_eq!(child.ended().await, Some(124));
+    assert_eq!(child.printed().0, "read this\n");
+    assert_nothing_left(&place).await;
+    drop(readers);
 }
 
 #[tokio::test]
 async fn a_blocked_stderr_does_not_stop_the_limit() {
-    for (code, both) in [
+    for (code, stuck) in [
         // It is the notice that waits.
-        ("while True: pass", false),
-        ("while True: pass", true),
+        ("while True: pass", Stuck::Stderr),
+        ("while True: pass", Stuck::One),
+        ("while True: pass", Stuck::Each),
         (
             "import sys\nwhile True: sys.stderr.write('x' * 1000)",
-            false,
+            Stuck::Stderr,
         ),
         (
             "import sys\nwhile True: sys.stderr.write('x' * 1000); print(1)",
-            true,
+            Stuck::One,
+        ),
+        (
+            "import sys\nwhile True: sys.stderr.write('x' * 1000); print(1)",
+            Stuck::Each,
         ),
     ] {
         let place = Place::new();
         let mut command = place.exec(&["-t", "0.5", code]);
-        let reader = stuck(&mut command, both);
+        let readers = stick(&mut command, stuck);
         let mut child = Running::start(&mut command);
         assert_eq!(child.ended().await, Some(124), "{code}");
         assert_nothing_left(&place).await;
-        drop(reader);
+        drop(readers);
     }
 }
 
 #[tokio::test]
 async fn a_blocked_stderr_does_not_stop_a_signal() {
     for number in [Signal::INT, Signal::TERM, Signal::HUP] {
-        for (code, both) in [
+        for (code, stuck) in [
             // The cell has ended: its traceback waits, or a warning, or the last words.
-            ("1/0", false),
-            ("1/0", true),
-            ("[read_file('x') for _ in range(51)]; None", false),
+            ("1/0", Stuck::Stderr),
+            ("1/0", Stuck::One),
+            ("1/0", Stuck::Each),
+            ("[read_file('x') for _ in range(51)]; None", Stuck::Stderr),
             (
                 "import atexit, sys; atexit.register(print, 'bye', file=sys.stderr); None",
-                false,
+                Stuck::Stderr,
             ),
-            ("import sys; sys.stderr.write('x' * 100_000); None", false),
+            (
+                "import sys; sys.stderr.write('x' * 100_000); None",
+                Stuck::Stderr,
+            ),
             // It still runs.
             (
                 "import sys\nwhile True: sys.stderr.write('x' * 1000)",
-                false,
+                Stuck::Stderr,
             ),
         ] {
             let place = Place::new();
             let mut command = place.exec(&[code]);
-            let reader = stuck(&mut command, both);
+            let readers = stick(&mut command, stuck);
             let mut child = Running::start(&mut command);
             child.catches(number).await;
             blocked_on(child.pid(), 2).await;
             signal(child.pid(), number);
             assert_eq!(child.ended().await, Some(130), "{number:?} {code}");
             assert_nothing_left(&place).await;
-            drop(reader);
+            drop(readers);
         }
     }
 }
@@ -107,14 +169,14 @@ async fn a_blocked_notice_does_not_stop_a_signal() {
         fs::write(place.work().join("file"), "").unwrap();
         let mut command = place.exec(&arguments);
         command.env("HERMES_HOME", place.folder.path().join(home));
-        let reader = stuck(&mut command, false);
+        let readers = stick(&mut command, Stuck::Stderr);
         let mut child = Running::start(&mut command);
         child.catches(Signal::INT).await;
         blocked_on(child.pid(), 2).await;
         signal(child.pid(), Signal::INT);
         assert_eq!(child.ended().await, Some(130), "{arguments:?}");
         assert_nothing_left(&place).await;
-        drop(reader);
+        drop(readers);
     }
 }
 
@@ -195,25 +257,13 @@ async fn a_stream_that_does_not_block_gets_everything() {
     let mut bytes = Vec::new();
     let mut out = File::from(out);
     // It has to wait for us at first.
-    blocked_or_ended(&mut child).await;
+    waiting(&mut child).await;
     out.read_to_end(&mut bytes).unwrap();
     assert_eq!(bytes.len(), 300_000);
     assert_eq!(reading.join().unwrap(), 300_000);
     written(&place.work().join("mark")).await;
     assert_eq!(child.ended().await, Some(0));
     assert_nothing_left(&place).await;
-}
-
-/// Waits until a thread of it waits for a descriptor (7 is `poll`), or it has ended.
-async fn blocked_or_ended(child: &mut Running) {
-    let tasks = format!("/proc/{}/task", child.pid());
-    until("a poll", || {
-        let waits = fs::read_dir(&tasks).into_iter().flatten().flatten();
-        let mut calls = waits.map(|task| fs::read_to_string(task.path().join("syscall")));
-        calls.any(|it| it.map_or(true, |it| it.starts_with("7 ") || it.starts_with("271 ")))
-            || child.0.try_wait().unwrap().is_some()
-    })
-    .await;
 }
 
 /// On one terminal or file, what we tell does not stand behind half a line of the cell's.
