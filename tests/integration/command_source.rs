@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use tokio::task::JoinSet;
 
 use crate::command_kit::{Running, assert_nothing_left, fifo, piped};
 use crate::lifecycle_support::signal;
@@ -70,13 +71,15 @@ async fn a_signal_ends_the_wait_for_code() {
         From::Silent,
         From::Second,
     ];
+    let mut runs = JoinSet::new();
     for from in waits {
         for number in [Signal::INT, Signal::TERM, Signal::HUP] {
-            interrupted(from, number, false).await;
+            runs.spawn(interrupted(from, number, false));
         }
     }
-    interrupted(From::Stdin(&["-"]), Signal::INT, true).await;
-    interrupted(From::Unopened, Signal::INT, true).await;
+    runs.spawn(interrupted(From::Stdin(&["-"]), Signal::INT, true));
+    runs.spawn(interrupted(From::Unopened, Signal::INT, true));
+    runs.join_all().await;
 }
 
 /// Code that comes late, and in pieces, is run.

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::Signal;
+use tokio::task::JoinSet;
 
 use crate::command_kit::{Running, assert_nothing_left, full_pipe, piped};
 use crate::lifecycle_support::{signal, until, written};
@@ -90,71 +91,70 @@ async fn what_is_read_is_whole_beside_a_blocked_stderr() {
     drop(readers);
 }
 
+/// Runs a cell on streams that take nothing; a signal, once it waits for stderr. The code at its end.
+async fn ended_on(stuck: Stuck, arguments: &[&str], number: Option<Signal>) -> Option<i32> {
+    let place = Place::new();
+    let mut command = place.exec(arguments);
+    let readers = stick(&mut command, stuck);
+    let mut child = Running::start(&mut command);
+    if let Some(number) = number {
+        child.catches(number).await;
+        blocked_on(child.pid(), 2).await;
+        signal(child.pid(), number);
+    }
+    let code = child.ended().await;
+    assert_nothing_left(&place).await;
+    drop(readers);
+    code
+}
+
 #[tokio::test]
 async fn a_blocked_stderr_does_not_stop_the_limit() {
-    for (code, stuck) in [
-        // It is the notice that waits.
-        ("while True: pass", Stuck::Stderr),
-        ("while True: pass", Stuck::One),
-        ("while True: pass", Stuck::Each),
-        (
-            "import sys\nwhile True: sys.stderr.write('x' * 1000)",
-            Stuck::Stderr,
-        ),
-        (
-            "import sys\nwhile True: sys.stderr.write('x' * 1000); print(1)",
-            Stuck::One,
-        ),
-        (
-            "import sys\nwhile True: sys.stderr.write('x' * 1000); print(1)",
-            Stuck::Each,
-        ),
-    ] {
-        let place = Place::new();
-        let mut command = place.exec(&["-t", "0.5", code]);
-        let readers = stick(&mut command, stuck);
-        let mut child = Running::start(&mut command);
-        assert_eq!(child.ended().await, Some(124), "{code}");
-        assert_nothing_left(&place).await;
-        drop(readers);
+    const FLOOD: &str = "import sys\nwhile True: sys.stderr.write('x' * 1000); print(1)";
+    let mut runs = JoinSet::new();
+    for stuck in [Stuck::Stderr, Stuck::One, Stuck::Each] {
+        // It is the notice that waits, or the cell itself.
+        for code in ["while True: pass", FLOOD] {
+            runs.spawn(async move {
+                let code_at_end = ended_on(stuck, &["-t", "0.5", code], None).await;
+                assert_eq!(code_at_end, Some(124), "{stuck:?} {code}");
+            });
+        }
     }
+    runs.join_all().await;
 }
 
 #[tokio::test]
 async fn a_blocked_stderr_does_not_stop_a_signal() {
-    for number in [Signal::INT, Signal::TERM, Signal::HUP] {
-        for (code, stuck) in [
-            // The cell has ended: its traceback waits, or a warning, or the last words.
-            ("1/0", Stuck::Stderr),
-            ("1/0", Stuck::One),
-            ("1/0", Stuck::Each),
-            ("[read_file('x') for _ in range(51)]; None", Stuck::Stderr),
-            (
-                "import atexit, sys; atexit.register(print, 'bye', file=sys.stderr); None",
-                Stuck::Stderr,
-            ),
-            (
-                "import sys; sys.stderr.write('x' * 100_000); None",
-                Stuck::Stderr,
-            ),
-            // It still runs.
-            (
-                "import sys\nwhile True: sys.stderr.write('x' * 1000)",
-                Stuck::Stderr,
-            ),
-        ] {
-            let place = Place::new();
-            let mut command = place.exec(&[code]);
-            let readers = stick(&mut command, stuck);
-            let mut child = Running::start(&mut command);
-            child.catches(number).await;
-            blocked_on(child.pid(), 2).await;
-            signal(child.pid(), number);
-            assert_eq!(child.ended().await, Some(130), "{number:?} {code}");
-            assert_nothing_left(&place).await;
-            drop(readers);
+    let mut runs = JoinSet::new();
+    for (code, stuck) in [
+        // The cell has ended: its traceback waits, or a warning, the last words, what it has said.
+        ("1/0", Stuck::Stderr),
+        ("1/0", Stuck::One),
+        ("1/0", Stuck::Each),
+        ("[read_file('x') for _ in range(51)]; None", Stuck::Stderr),
+        (
+            "import atexit, sys; atexit.register(print, 'bye', file=sys.stderr)",
+            Stuck::Stderr,
+        ),
+        (
+            "import sys; sys.stderr.write('x' * 100_000); None",
+            Stuck::Stderr,
+        ),
+        // It still runs.
+        (
+            "import sys\nwhile True: sys.stderr.write('x' * 1000)",
+            Stuck::Stderr,
+        ),
+    ] {
+        for number in [Signal::INT, Signal::TERM, Signal::HUP] {
+            runs.spawn(async move {
+                let code_at_end = ended_on(stuck, &[code], Some(number)).await;
+                assert_eq!(code_at_end, Some(130), "{number:?} {stuck:?} {code}");
+            });
         }
     }
+    runs.join_all().await;
 }
 
 /// Before the first cell and after the last one too.
