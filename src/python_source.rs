@@ -107,7 +107,13 @@ pub fn stage(bases: &[PathBuf], hermes_tools: &str) -> Result<Staged, StageError
                     passed_over,
                 });
             }
-            Err(error) => passed_over.push(format!("{}: {error}", base.display())),
+            Err(error) => {
+                let limit = match error.kind() {
+                    io::ErrorKind::FileTooLarge => ", the limit is that of ulimit -f",
+                    _ => "",
+                };
+                passed_over.push(format!("{}: {error}{limit}", base.display()));
+            }
         }
     }
     Err(StageError { tried: passed_over })

@@ -1,72 +1,165 @@
 //! `warmcell exec`: runs cells in a kernel of their own, and ends it.
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tokio::runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::runtime::{self, Runtime};
 use tokio::time::timeout;
 
 use super::args::ExecArguments;
-use super::show::Screen;
+use super::show::{Pieces, Screen};
+use super::signals::Signals;
 use super::{exit, source, surroundings};
 use crate::execution::{ErrorClass, Outcome, Status};
+use crate::process::{ProcessError, try_descriptors, try_thread};
 use crate::session::{Cell, Registry, Session};
 use crate::tools::{Grant, ToolTable};
 
-/// A reader that takes nothing for so long does not read.
-const STALLED: Duration = Duration::from_secs(1);
+/// What is told beside a stream that nobody reads may take so long.
+const BESIDE: Duration = Duration::from_secs(1);
+/// Descriptors for one kernel and a tool call.
+const DESCRIPTORS: usize = 24;
+/// As long as this process may live.
+const FOR_EVER: Duration = Duration::from_secs(366 * 86_400);
 
 /// Runs the command; its exit code.
 pub(super) fn main(arguments: &ExecArguments) -> ExitCode {
-    // One thread: a command that mostly waits starts sooner and stays smaller.
-    let code = match runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => {
-            let code = runtime.block_on(exec(arguments));
+    let unhidden = surroundings::hide_secrets();
+    let code = match start() {
+        Ok((runtime, screen)) => {
+            let code = runtime.block_on(exec(arguments, screen, unhidden));
             // A write to a pipe that nobody reads would hold us for ever.
             runtime.shutdown_background();
             code
         }
-        Err(_) => exit::UNAVAILABLE,
+        Err(error) => refuse_at_once(arguments, &error),
     };
     ExitCode::from(code)
 }
 
-async fn exec(arguments: &ExecArguments) -> u8 {
-    let mut screen = Screen::new();
-    // From here on a signal interrupts cells, it does not end us.
-    let Ok(mut signals) = Signals::new() else {
-        screen.notice("cannot watch for signals").await;
-        return exit::UNAVAILABLE;
+/// What is needed of the system before anything else: later a lack of it would be a panic of the
+/// runtime, or half of the work.
+fn start() -> Result<(Runtime, Screen), ProcessError> {
+    // Under the user's own limit: kernels get that, and need nearly as many.
+    try_descriptors(DESCRIPTORS)?;
+    let screen = Screen::new()?;
+    try_thread()?;
+    // One thread: a command that mostly waits starts sooner and stays smaller.
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .thread_keep_alive(FOR_EVER)
+        .build()
+        .map_err(|source| ProcessError::Descriptor {
+            what: "an event queue",
+            source,
+        })?;
+    // For what blocks it has a pool, which panics where it cannot have its first thread, and waits
+    // where it cannot have another.
+    drop(runtime.spawn_blocking(|| ()));
+    Ok((runtime, screen))
+}
+
+/// Says why nothing can be run, with the least that can be had.
+fn refuse_at_once(arguments: &ExecArguments, error: &ProcessError) -> u8 {
+    let outcome = Outcome::not_run(ErrorClass::Unavailable, error.to_string(), 0);
+    let told = if arguments.json {
+        let line = serde_json::to_string(&outcome).unwrap_or_default();
+        writeln!(io::stdout(), "{line}")
+    } else {
+        writeln!(io::stderr(), "warmcell: {error}")
     };
-    let prepared = source::cells(arguments)
-        .and_then(|cells| Ok((cells, surroundings::caller(arguments)?, grant(arguments)?)));
-    let (cells, caller, grant) = match prepared {
-        Ok(prepared) => prepared,
-        Err(sentence) => return refuse(arguments, &mut screen, ErrorClass::Usage, sentence).await,
-    };
-    let registry = match Registry::start(surroundings::settings()).await {
-        Ok(registry) => registry,
-        Err(error) => {
-            let sentence = error.to_string();
-            return refuse(arguments, &mut screen, ErrorClass::Unavailable, sentence).await;
-        }
-    };
-    for reason in registry.passed_over() {
-        screen
-            .notice(&format!(
-                "HERMES_HOME cannot be written to ({reason}); the Python half was unpacked elsewhere"
-            ))
-            .await;
+    if told.is_err() && arguments.json {
+        return exit::STDOUT_CLOSED;
     }
-    let session = match registry.session("exec", &caller) {
-        Ok(session) => session,
+    exit::of(&outcome)
+}
+
+async fn exec(arguments: &ExecArguments, mut screen: Screen, unhidden: Option<String>) -> u8 {
+    // From here on a signal interrupts cells, it does not end us.
+    let mut signals = match Signals::new() {
+        Ok(signals) => signals,
         Err(error) => {
-            let sentence = error.to_string();
-            return refuse(arguments, &mut screen, ErrorClass::Unavailable, sentence).await;
+            let sentence = format!("cannot watch for signals: {error}");
+            drop(timeout(BESIDE, screen.notice(&sentence)).await);
+            return exit::UNAVAILABLE;
         }
     };
+    if let Some(sentence) = unhidden
+        && !told(&mut screen, &mut signals, 0, &sentence).await
+    {
+        return exit::INTERRUPTED;
+    }
+    let Some(cells) = signals.unless_one_comes(source::cells(arguments)).await else {
+        let sentence = "interrupted while the code was read; no cell was run".to_owned();
+        let refusal = refuse(arguments, &mut screen, ErrorClass::Interrupted, sentence);
+        return timeout(BESIDE, refusal).await.unwrap_or(exit::INTERRUPTED);
+    };
+    let prepared = cells
+        .and_then(|cells| Ok((cells, surroundings::caller(arguments)?, grant(arguments)?)))
+        .map_err(|sentence| (ErrorClass::Usage, sentence));
+    let started = match prepared {
+        Ok((cells, caller, grant)) => match Registry::start(surroundings::settings()).await {
+            Ok(registry) => Ok((registry, cells, caller, grant)),
+            Err(error) => Err((ErrorClass::Unavailable, error.to_string())),
+        },
+        Err(refused) => Err(refused),
+    };
+    let (registry, cells, caller, grant) = match started {
+        Ok(started) => started,
+        Err((class, sentence)) => {
+            let taken = screen.taken();
+            let refusal = refuse(arguments, &mut screen, class, sentence);
+            let code = signals.while_read(&taken, false, refusal).await;
+            return code.unwrap_or(exit::INTERRUPTED);
+        }
+    };
+    let code = match registry.session("exec", &caller) {
+        Ok(session) => {
+            let mut is_read = true;
+            for reason in registry.passed_over() {
+                let sentence = format!(
+                    "HERMES_HOME cannot be written to ({reason}); the Python half was unpacked \
+                     elsewhere"
+                );
+                is_read = is_read && told(&mut screen, &mut signals, 0, &sentence).await;
+            }
+            if is_read {
+                row(arguments, &session, cells, grant, &mut screen, &mut signals).await
+            } else {
+                exit::INTERRUPTED
+            }
+        }
+        Err(error) => {
+            let taken = screen.taken();
+            let sentence = error.to_string();
+            let refusal = refuse(arguments, &mut screen, ErrorClass::Unavailable, sentence);
+            let code = signals.while_read(&taken, false, refusal).await;
+            code.unwrap_or(exit::INTERRUPTED)
+        }
+    };
+    registry.shut_down().await;
+    code
+}
+
+/// Says a sentence on stderr; whether somebody may have read it. A code of a cell that was killed
+/// makes us wait no longer for a reader that does not read.
+async fn told(screen: &mut Screen, signals: &mut Signals, code: u8, sentence: &str) -> bool {
+    let gives_up = matches!(code, exit::TIMED_OUT | exit::INTERRUPTED);
+    let taken = screen.taken();
+    let notice = screen.notice(sentence);
+    signals.while_read(&taken, gives_up, notice).await.is_some()
+}
+
+/// Runs the cells until one fails, and ends the session; the exit code.
+async fn row(
+    arguments: &ExecArguments,
+    session: &Session,
+    cells: Vec<String>,
+    grant: Grant,
+    screen: &mut Screen,
+    signals: &mut Signals,
+) -> u8 {
     let mut code = 0;
     let mut rest = cells.len();
     // Whether somebody takes what we print.
@@ -82,7 +175,7 @@ async fn exec(arguments: &ExecArguments) -> u8 {
             on_interrupt: arguments.on_interrupt.into(),
             ..Cell::default()
         };
-        match run(arguments, &session, cell, &mut screen, &mut signals).await {
+        match run(arguments, session, cell, screen, signals).await {
             Ok(outcome) => code = exit::of(&outcome),
             Err(early) => {
                 code = early;
@@ -95,21 +188,39 @@ async fn exec(arguments: &ExecArguments) -> u8 {
     }
     if rest > 0 && is_read {
         let cells = if rest == 1 { "cell was" } else { "cells were" };
-        screen
-            .notice(&format!("{rest} further {cells} not run"))
-            .await;
+        let sentence = format!("{rest} further {cells} not run");
+        is_read = told(screen, signals, code, &sentence).await;
+        code = if is_read { code } else { cut_short(code) };
     }
     let ended = session.close().await;
-    if is_read && !arguments.json && screen.last_words(&ended.output).await.is_err() {
-        code = exit::STDOUT_CLOSED;
+    if is_read && !arguments.json {
+        let gives_up = matches!(code, exit::TIMED_OUT | exit::INTERRUPTED);
+        let taken = screen.taken();
+        let words = screen.last_words(&ended.output);
+        match signals.while_read(&taken, gives_up, words).await {
+            Some(Ok(())) => {}
+            Some(Err(_)) => code = exit::STDOUT_CLOSED,
+            None => {
+                is_read = false;
+                code = cut_short(code);
+            }
+        }
     }
     if ended.was_cut_off && is_read {
         let sentence = "the kernel did not end within 1 s and was killed: threads or atexit \
                         functions that were still at work were cut off";
-        screen.notice(sentence).await;
+        is_read = told(screen, signals, code, sentence).await;
+        code = if is_read { code } else { cut_short(code) };
     }
-    registry.shut_down().await;
     code
+}
+
+/// The exit code of a command that a signal has kept from waiting for its reader.
+fn cut_short(code: u8) -> u8 {
+    match code {
+        exit::TIMED_OUT | exit::STDOUT_CLOSED => code,
+        _ => exit::INTERRUPTED,
+    }
 }
 
 /// Runs one cell and shows it. If nobody takes what it prints: the exit code with which to end.
@@ -120,24 +231,27 @@ async fn run(
     screen: &mut Screen,
     signals: &mut Signals,
 ) -> Result<Outcome, u8> {
+    let taken = screen.taken();
     if arguments.json {
         let mut execution = session.execute(cell);
         let interrupt = execution.interrupt_token();
         let outcome = signals.interrupting(&interrupt, execution.outcome()).await;
-        return match signals.unless_one_comes(screen.json(&outcome)).await {
+        let writing = screen.json(&outcome);
+        return match signals.while_read(&taken, false, writing).await {
             Some(Ok(())) => Ok(outcome),
-            Some(Err(error)) => Err(unwritten(screen, &error).await),
+            Some(Err(error)) => Err(unwritten(screen, signals, &error).await),
             None => Err(exit::INTERRUPTED),
         };
     }
     let mut execution = session.execute_live(cell);
     let interrupt = execution.interrupt_token();
-    let live = execution.take_live();
-    let progress = std::cell::Cell::new(0);
+    let mut pieces = execution.take_live().map(Pieces::new);
     let (outcome, followed) = {
         let mut following = std::pin::pin!(async {
-            let Some(mut live) = live else { return Ok(()) };
-            let followed = screen.follow(&mut live, &progress).await;
+            let Some(pieces) = &mut pieces else {
+                return Ok(());
+            };
+            let followed = screen.follow(pieces).await;
             if followed.is_err() {
                 // Nobody reads any more: the cell is ended, as a program in a pipe would be.
                 interrupt.cancel();
@@ -156,45 +270,45 @@ async fn run(
         };
         let outcome = signals.interrupting(&interrupt, running).await;
         // What it has printed may still be on its way.
-        let killed = matches!(outcome.status, Status::Timeout | Status::Interrupted);
-        while followed.is_none() {
-            let before = progress.get();
-            let more = signals
-                .unless_one_comes(timeout(STALLED, &mut following))
-                .await;
-            match more {
-                Some(Ok(done)) => followed = Some(done),
-                // A reader that does not read would make the limit and the interrupt void.
-                Some(Err(_)) if killed && progress.get() == before => break,
-                Some(Err(_)) => {}
-                None => break,
-            }
+        if followed.is_none() {
+            let gives_up = was_killed(&outcome);
+            followed = signals.while_read(&taken, gives_up, following).await;
         }
         (outcome, followed)
     };
     match followed {
         Some(Ok(())) => {
-            screen.rest(&outcome).await;
-            Ok(outcome)
+            let gives_up = was_killed(&outcome);
+            let rest = screen.rest(&outcome);
+            match signals.while_read(&taken, gives_up, rest).await {
+                Some(()) => Ok(outcome),
+                None => Err(cut_short(exit::of(&outcome))),
+            }
         }
-        Some(Err(error)) => Err(unwritten(screen, &error).await),
+        Some(Err(error)) => Err(unwritten(screen, signals, &error).await),
         None => {
-            // It may be stderr that nobody reads.
-            drop(timeout(STALLED, screen.rest(&outcome)).await);
-            Err(match exit::of(&outcome) {
-                exit::TIMED_OUT => exit::TIMED_OUT,
-                _ => exit::INTERRUPTED,
-            })
+            // It may be one stream alone that nobody reads.
+            if let Some(pieces) = &mut pieces
+                && was_killed(&outcome)
+            {
+                let leftovers = screen.leftovers(pieces);
+                drop(signals.while_read(&taken, true, leftovers).await);
+            }
+            drop(timeout(BESIDE, screen.rest(&outcome)).await);
+            Err(cut_short(exit::of(&outcome)))
         }
     }
 }
 
+fn was_killed(outcome: &Outcome) -> bool {
+    matches!(outcome.status, Status::Timeout | Status::Interrupted)
+}
+
 /// Output that could not be written: said unless the reader of a pipe has simply gone away.
-async fn unwritten(screen: &mut Screen, error: &io::Error) -> u8 {
+async fn unwritten(screen: &mut Screen, signals: &mut Signals, error: &io::Error) -> u8 {
     if error.kind() != io::ErrorKind::BrokenPipe {
-        screen
-            .notice(&format!("cannot write to stdout: {error}"))
-            .await;
+        let sentence = format!("cannot write to stdout: {error}");
+        told(screen, signals, exit::STDOUT_CLOSED, &sentence).await;
     }
     exit::STDOUT_CLOSED
 }
@@ -241,50 +355,4 @@ async fn refuse(
         .notice(outcome.error.as_deref().unwrap_or_default())
         .await;
     code
-}
-
-/// The signals that interrupt a cell.
-#[derive(Debug)]
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// Does the work, unless a signal comes.
-    async fn unless_one_comes<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
-        tokio::select! {
-            biased;
-            done = work => Some(done),
-            _ = self.interrupt.recv() => None,
-            _ = self.terminate.recv() => None,
-            _ = self.hang_up.recv() => None,
-        }
-    }
-
-    /// Waits for the work; a signal meanwhile interrupts the cell.
-    async fn interrupting<T>(
-        &mut self,
-        interrupt: &tokio_util::sync::CancellationToken,
-        work: impl Future<Output = T>,
-    ) -> T {
-        let mut work = std::pin::pin!(work);
-        loop {
-            tokio::select! {
-                done = &mut work => return done,
-                _ = self.interrupt.recv() => interrupt.cancel(),
-                _ = self.terminate.recv() => interrupt.cancel(),
-                _ = self.hang_up.recv() => interrupt.cancel(),
-            }
-        }
-    }
 }

@@ -1,80 +1,119 @@
 //! Prints what cells print, as it comes.
 
-use std::cell::Cell;
 use std::io;
 
 use bytes::Bytes;
-use tokio::io::{AsyncWriteExt, Stderr, Stdout};
 
+use super::writer::{Taken, Writer};
 use crate::execution::{LiveEvent, LiveOutput, Outcome};
+use crate::process::ProcessError;
 
-/// Bytes that go out in one write.
-const WRITE_BYTES: usize = 256 * 1024;
+/// Bytes that go out together.
+const TOGETHER_BYTES: usize = 256 * 1024;
 
 /// Our own stdout and stderr.
 #[derive(Debug)]
 pub(super) struct Screen {
-    stdout: Stdout,
-    stderr: Stderr,
+    stdout: Writer,
+    stderr: Writer,
+    taken: Taken,
+    lines: Lines,
+}
+
+/// Where lines have begun and not ended.
+#[derive(Debug)]
+struct Lines {
+    /// Whether both streams are one terminal, pipe or file.
+    one_place: bool,
+    stdout_open: bool,
+    stderr_open: bool,
+}
+
+impl Lines {
+    fn stdout(&mut self, bytes: &[u8]) {
+        self.stdout_open = is_open(bytes, self.stdout_open);
+        if self.one_place {
+            self.stderr_open = self.stdout_open;
+        }
+    }
+
+    fn stderr(&mut self, bytes: &[u8]) {
+        self.stderr_open = is_open(bytes, self.stderr_open);
+        if self.one_place {
+            self.stdout_open = self.stderr_open;
+        }
+    }
+}
+
+fn is_open(bytes: &[u8], before: bool) -> bool {
+    bytes.last().map_or(before, |last| *last != b'\n')
 }
 
 impl Screen {
-    pub(super) fn new() -> Self {
-        Self {
-            stdout: tokio::io::stdout(),
-            stderr: tokio::io::stderr(),
-        }
+    pub(super) fn new() -> Result<Self, ProcessError> {
+        let taken = Taken::default();
+        let place = |stream| {
+            let found = rustix::fs::fstat(stream).ok()?;
+            Some((found.st_dev, found.st_ino))
+        };
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let one_place = place(std::os::fd::AsFd::as_fd(&stdout))
+            .is_some_and(|it| Some(it) == place(std::os::fd::AsFd::as_fd(&stderr)));
+        Ok(Self {
+            stdout: Writer::start("stdout", stdout, taken.clone())?,
+            stderr: Writer::start("stderr", stderr, taken.clone())?,
+            taken,
+            lines: Lines {
+                one_place,
+                stdout_open: false,
+                stderr_open: false,
+            },
+        })
+    }
+
+    /// How much was taken of it; rises while somebody reads.
+    pub(super) fn taken(&self) -> Taken {
+        self.taken.clone()
     }
 
     /// Shows a cell's output to its end. Fails if stdout is closed; a closed stderr loses what
     /// would stand there.
-    /// `progress` rises with every piece that was taken.
-    pub(super) async fn follow(
-        &mut self,
-        live: &mut LiveOutput,
-        progress: &Cell<u64>,
-    ) -> io::Result<()> {
-        let mut at_line_start = true;
-        let mut next = live.next().await;
-        while let Some(event) = next {
-            // What has come meanwhile goes out in the same write: each one is a way to another
-            // thread and back.
-            let (event, after) = together(event, live);
-            self.piece(&event, &mut at_line_start).await?;
-            progress.set(progress.get() + 1);
-            next = match after {
-                Some(event) => Some(event),
-                None => live.next().await,
-            };
+    pub(super) async fn follow(&mut self, pieces: &mut Pieces) -> io::Result<()> {
+        // Nothing stands between cells: half a line of the last one is no business of this one.
+        self.lines.stdout_open = false;
+        while let Some(event) = pieces.next().await {
+            self.piece(&event).await?;
+        }
+        Ok(())
+    }
+
+    /// Shows what is left on stdout alone: nobody reads stderr.
+    pub(super) async fn leftovers(&mut self, pieces: &mut Pieces) -> io::Result<()> {
+        while let Some(event) = pieces.next_now() {
+            if !matches!(event, LiveEvent::Stderr(_)) {
+                self.piece(&event).await?;
+            }
         }
         Ok(())
     }
 
     /// Shows what a kernel printed as it was ended.
     pub(super) async fn last_words(&mut self, pieces: &[LiveEvent]) -> io::Result<()> {
-        let mut at_line_start = true;
         for piece in pieces {
-            self.piece(piece, &mut at_line_start).await?;
+            self.piece(piece).await?;
         }
         Ok(())
     }
 
-    async fn piece(&mut self, event: &LiveEvent, at_line_start: &mut bool) -> io::Result<()> {
+    async fn piece(&mut self, event: &LiveEvent) -> io::Result<()> {
         match event {
-            LiveEvent::Stdout(bytes) => {
-                *at_line_start = bytes.ends_with(b"\n");
-                self.stdout.write_all(bytes).await?;
-                self.stdout.flush().await
-            }
+            LiveEvent::Stdout(bytes) => self.out(bytes.clone()).await,
             LiveEvent::Result(text) => {
-                let newline = if *at_line_start { "" } else { "\n" };
-                let line = format!("{newline}{text}\n");
-                *at_line_start = true;
-                self.stdout.write_all(line.as_bytes()).await?;
-                self.stdout.flush().await
+                let newline = if self.lines.stdout_open { "\n" } else { "" };
+                self.out(format!("{newline}{text}\n").into()).await
             }
             LiveEvent::Stderr(bytes) => {
-                self.error_text(bytes).await;
+                self.error_text(bytes.clone()).await;
                 Ok(())
             }
         }
@@ -83,10 +122,10 @@ impl Screen {
     /// Shows what no stream has carried.
     pub(super) async fn rest(&mut self, outcome: &Outcome) {
         if let Some(traceback) = &outcome.beside_streams.traceback {
-            self.error_text(format!("{traceback}\n").as_bytes()).await;
+            self.line(traceback).await;
         }
         for notice in &outcome.beside_streams.notices {
-            self.error_text(format!("{notice}\n").as_bytes()).await;
+            self.line(notice).await;
         }
         if let Some(warning) = &outcome.warning {
             self.notice(warning).await;
@@ -95,43 +134,79 @@ impl Screen {
 
     /// A sentence of ours.
     pub(super) async fn notice(&mut self, sentence: &str) {
-        self.error_text(format!("warmcell: {sentence}\n").as_bytes())
-            .await;
+        self.line(&format!("warmcell: {sentence}")).await;
     }
 
     /// One JSON object on a line.
     pub(super) async fn json(&mut self, outcome: &Outcome) -> io::Result<()> {
         let mut line = serde_json::to_vec(outcome)?;
         line.push(b'\n');
-        self.stdout.write_all(&line).await?;
-        self.stdout.flush().await
+        self.out(line.into()).await
     }
 
-    async fn error_text(&mut self, bytes: &[u8]) {
+    /// Lines of ours on stderr; they do not stand behind half a line of a cell's.
+    async fn line(&mut self, text: &str) {
+        let newline = if self.lines.stderr_open { "\n" } else { "" };
+        self.error_text(format!("{newline}{text}\n").into()).await;
+    }
+
+    async fn out(&mut self, bytes: Bytes) -> io::Result<()> {
+        self.lines.stdout(&bytes);
+        self.stdout.write(bytes).await
+    }
+
+    async fn error_text(&mut self, bytes: Bytes) {
+        self.lines.stderr(&bytes);
         // With stderr closed there is nobody to tell.
-        drop(self.stderr.write_all(bytes).await);
-        drop(self.stderr.flush().await);
+        drop(self.stderr.write(bytes).await);
     }
 }
 
-/// A piece of stdout with those that follow it and are there already, and the one after them.
-fn together(first: LiveEvent, live: &mut LiveOutput) -> (LiveEvent, Option<LiveEvent>) {
-    let LiveEvent::Stdout(first) = first else {
-        return (first, None);
-    };
-    let mut joined: Option<Vec<u8>> = None;
-    let mut after = None;
-    while joined.as_ref().map_or(first.len(), Vec::len) < WRITE_BYTES {
-        match live.next_now() {
-            Some(LiveEvent::Stdout(bytes)) => {
-                let joined = joined.get_or_insert_with(|| first.to_vec());
-                joined.extend_from_slice(&bytes);
-            }
-            other => {
-                after = other;
-                break;
+/// The output of a cell, piece by piece.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    live: LiveOutput,
+    /// One that was taken and not yet handed on.
+    after: Option<LiveEvent>,
+}
+
+impl Pieces {
+    pub(super) fn new(live: LiveOutput) -> Self {
+        Self { live, after: None }
+    }
+
+    async fn next(&mut self) -> Option<LiveEvent> {
+        let first = match self.after.take() {
+            Some(event) => event,
+            None => self.live.next().await?,
+        };
+        Some(self.with_those_that_follow(first))
+    }
+
+    fn next_now(&mut self) -> Option<LiveEvent> {
+        let first = self.after.take().or_else(|| self.live.next_now())?;
+        Some(self.with_those_that_follow(first))
+    }
+
+    /// A piece of stdout with those that follow it and are there already: each write is a way to
+    /// another thread and back.
+    fn with_those_that_follow(&mut self, first: LiveEvent) -> LiveEvent {
+        let LiveEvent::Stdout(first) = first else {
+            return first;
+        };
+        let mut joined: Option<Vec<u8>> = None;
+        while joined.as_ref().map_or(first.len(), Vec::len) < TOGETHER_BYTES {
+            match self.live.next_now() {
+                Some(LiveEvent::Stdout(bytes)) => {
+                    let joined = joined.get_or_insert_with(|| first.to_vec());
+                    joined.extend_from_slice(&bytes);
+                }
+                other => {
+                    self.after = other;
+                    break;
+                }
             }
         }
+        LiveEvent::Stdout(joined.map_or(first, Bytes::from))
     }
-    (LiveEvent::Stdout(joined.map_or(first, Bytes::from)), after)
 }

@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::args::ExecArguments;
+use crate::process::in_a_thread;
 
 /// The most bytes of a cell.
 const MAX_BYTES: u64 = 8 << 20;
@@ -15,28 +16,29 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 ///
 /// Everything is read before the first cell runs: a row of cells does not stop half way because a
 /// file is missing.
-pub(super) fn cells(arguments: &ExecArguments) -> Result<Vec<String>, String> {
-    if !arguments.files.is_empty() {
-        return arguments.files.iter().map(|path| from_file(path)).collect();
-    }
-    match arguments.code.as_deref() {
-        Some("-") => from_stdin(),
-        Some(code) => Ok(code.to_owned()),
+///
+/// # Cancel safety
+///
+/// May be dropped; then the process is to end: what is open may be waited for without an end.
+pub(super) async fn cells(arguments: &ExecArguments) -> Result<Vec<String>, String> {
+    let files = match arguments.code.as_deref() {
+        _ if !arguments.files.is_empty() => arguments.files.clone(),
+        Some(code) if code != "-" => return Ok(vec![code.to_owned()]),
         None if io::stdin().is_terminal() => {
-            Err("nothing to run: give CODE, -f FILE, or - to read the code from stdin".to_owned())
+            return Err(
+                "nothing to run: give CODE, -f FILE, or - to read the code from stdin".to_owned(),
+            );
         }
-        None => from_stdin(),
-    }
-    .map(|code| vec![code])
-}
-
-fn from_stdin() -> Result<String, String> {
-    read(io::stdin().lock(), "stdin")
+        _ => vec![PathBuf::from("-")],
+    };
+    // Opening and reading may take as long as whoever is at the other end likes.
+    let reading = in_a_thread(move || files.iter().map(|path| from_file(path)).collect());
+    reading.await.map_err(|error| error.to_string())?
 }
 
 fn from_file(path: &Path) -> Result<String, String> {
     if path.as_os_str() == "-" {
-        return from_stdin();
+        return read(io::stdin().lock(), "stdin");
     }
     let name = path.display().to_string();
     let file = File::open(path).map_err(|error| format!("cannot read {name}: {error}"))?;

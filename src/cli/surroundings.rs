@@ -1,11 +1,70 @@
 //! What this process was started with: the only place that reads environment, home and directory.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use super::args::ExecArguments;
 use crate::config::{Caller, Settings};
+use crate::environment::scrub;
+use crate::process::{mend_name, start_anew};
+
+/// Takes out of this process what a cell may not see: root can read the environment and memory of
+/// any process through `/proc`. If there is something to take out the program starts itself anew
+/// without it, and this does not return; a sentence, if that fails.
+///
+/// It needs no mark of having been done: what is left is kept whole the next time. What a later
+/// option lets through by name must pass here too.
+pub(super) fn hide_secrets() -> Option<String> {
+    let (kept, dropped) = reduced(entries());
+    if dropped == 0 {
+        mend_name();
+        return None;
+    }
+    let error = start_anew(kept);
+    Some(format!(
+        "what the environment holds cannot be hidden from cells ({error}): one that runs as root \
+         can read it through /proc"
+    ))
+}
+
+/// The environment as others see it: also what is no variable, and what the C library skips.
+fn entries() -> Vec<Vec<u8>> {
+    if let Ok(block) = fs::read("/proc/self/environ") {
+        let entries = block.strip_suffix(b"\0").unwrap_or(&block);
+        return entries
+            .split(|byte| *byte == 0)
+            .filter(|_| !block.is_empty())
+            .map(<[u8]>::to_vec)
+            .collect();
+    }
+    let joined =
+        |(name, value): (OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
+    env::vars_os().map(joined).collect()
+}
+
+/// What a cell may see of them, the first of each name, and how many entries that leaves out.
+fn reduced(entries: Vec<Vec<u8>>) -> (Vec<(OsString, OsString)>, usize) {
+    let total = entries.len();
+    let mut kept: Vec<(OsString, OsString)> = Vec::new();
+    for entry in entries {
+        let mut parts = entry.splitn(2, |byte| *byte == b'=');
+        let (Some(name), Some(value)) = (parts.next(), parts.next()) else {
+            continue;
+        };
+        // Our own folders need not be UTF-8; nothing that tells secrets apart depends on it.
+        let readable = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let passes = !scrub([(readable(name), readable(value))]).kept.is_empty();
+        if passes && kept.iter().all(|(known, _)| known.as_bytes() != name) {
+            let name = OsStr::from_bytes(name).to_owned();
+            kept.push((name, OsString::from_vec(value.to_vec())));
+        }
+    }
+    let dropped = total - kept.len();
+    (kept, dropped)
+}
 
 /// The settings that the environment gives.
 pub(super) fn settings() -> Settings {
@@ -57,4 +116,67 @@ fn umask() -> u32 {
         .find_map(|line| line.strip_prefix("Umask:"))
         .and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok())
         .unwrap_or(0o022)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn owned(entries: &[&[u8]]) -> Vec<Vec<u8>> {
+        entries.iter().map(|entry| entry.to_vec()).collect()
+    }
+
+    /// As the next start finds them.
+    fn joined(kept: &[(OsString, OsString)]) -> Vec<Vec<u8>> {
+        let entry = |(name, value): &(OsString, OsString)| {
+            [name.as_bytes(), b"=", value.as_bytes()].concat()
+        };
+        kept.iter().map(entry).collect()
+    }
+
+    #[test]
+    fn what_a_cell_may_see_is_kept_and_nothing_else() {
+        let all = owned(&[
+            b"PATH=/bin",
+            b"HERMES_HOME=/\xff=x",
+            b"MY_TOKEN=secret",
+            b"no variable, but a secret",
+            b"=secret",
+            b"",
+            b"PATH=the C library skips a secret here",
+            b"https_proxy=http://user:secret@proxy",
+            b"LANG\xff=C",
+            b"LANG=",
+        ]);
+        let (kept, dropped) = reduced(all);
+        let kept = joined(&kept);
+        assert_eq!(
+            kept,
+            owned(&[b"PATH=/bin", b"HERMES_HOME=/\xff=x", b"LANG="])
+        );
+        assert_eq!(dropped, 7);
+    }
+
+    proptest! {
+        /// Otherwise it would start anew for ever.
+        #[test]
+        fn what_was_kept_is_kept_whole_the_next_time(
+            entries in prop::collection::vec(
+                prop_oneof![
+                    "(PATH|LC_[A-Z]{0,2}|TMP|X|http_proxy|XDG_(A|KEY))=?[a-z@=]{0,3}"
+                        .prop_map(String::into_bytes),
+                    prop::collection::vec(1..=255_u8, 0..8),
+                ],
+                0..12,
+            )
+        ) {
+            let (kept, _) = reduced(entries);
+            let mut again = joined(&kept);
+            // The order may be another.
+            again.sort();
+            prop_assert_eq!(reduced(again).1, 0);
+        }
+    }
 }

@@ -73,6 +73,7 @@ struct Shared {
     process: Arc<dyn KernelProcess>,
     jobs: Arc<dyn JobRunner>,
     interpreter: Interpreter,
+    choice: Option<String>,
 }
 
 impl Kernel {
@@ -96,6 +97,7 @@ impl Kernel {
             process: Arc::clone(&started.process),
             jobs: started.jobs.clone(),
             interpreter: started.interpreter.clone(),
+            choice: started.choice.clone(),
         }));
         let actor = Actor::new(
             started,
@@ -244,5 +246,10 @@ impl Kernel {
     /// The Python that runs it.
     pub fn interpreter(&self) -> &Interpreter {
         &self.0.interpreter
+    }
+
+    /// For the caller, if a Python that was named would not do and this one was taken instead.
+    pub fn choice(&self) -> Option<&str> {
+        self.0.choice.as_deref()
     }
 }

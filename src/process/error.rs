@@ -15,10 +15,41 @@ pub enum ProcessError {
         source: io::Error,
     },
     /// A descriptor could not be made.
-    #[error("cannot create {what}: {source}; check the limit on open files (ulimit -n)")]
+    #[error("cannot create {what}: {source}; {}", limit_met(source))]
     Descriptor {
         /// What it was to be.
         what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Too few descriptors can be opened.
+    #[error(
+        "{needed} more files must be opened, and only {had} can be ({source}): raise the limit on \
+         open files (ulimit -n) or close some"
+    )]
+    Descriptors {
+        /// How many are needed.
+        needed: usize,
+        /// How many there were.
+        had: usize,
+        /// Why not more.
+        source: io::Error,
+    },
+    /// No thread could be started.
+    #[error(
+        "cannot start a thread: {source}; raise the limit on processes (ulimit -u) or end some"
+    )]
+    Thread {
+        /// Why not.
+        source: io::Error,
+    },
+    /// No process could be started, whatever program it was to run.
+    #[error(
+        "cannot start {program}: {source}; raise the limit on processes (ulimit -u) or end some"
+    )]
+    Processes {
+        /// The program that was to run.
+        program: String,
         /// Why not.
         source: io::Error,
     },
@@ -28,6 +59,14 @@ pub enum ProcessError {
         /// Why not.
         source: io::Error,
     },
+}
+
+/// Which limit of the user's keeps a descriptor from being made.
+fn limit_met(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::FileTooLarge => "raise the limit on the size of files (ulimit -f)",
+        _ => "check the limit on open files (ulimit -n)",
+    }
 }
 
 impl ProcessError {

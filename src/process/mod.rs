@@ -6,19 +6,23 @@
 
 mod control;
 mod error;
+mod limits;
 mod orphans;
 mod pidfd;
 mod pipes;
 mod privacy;
 mod spawn;
 mod stream;
+mod thread;
 mod watch;
 
 pub use control::{ControlSocket, MAX_CONTROL_MESSAGE_BYTES};
 pub use error::ProcessError;
+pub use limits::{nofile_limits, raise_nofile, try_descriptors};
 pub use orphans::{Marker, adopt_orphans, end_orphans, is_descendant};
 pub use pidfd::{Pidfd, Signal};
 pub use pipes::{InterruptPage, PipeReader, ReadOutcome, memory_file, output_pipe, socket_pair};
-pub use privacy::{hide_memory, nofile_limits, raise_nofile};
+pub use privacy::{hide_memory, mend_name, start_anew};
 pub use spawn::{Program, Spawned, Stdio, spawn};
 pub use stream::StreamEnd;
+pub use thread::{in_a_thread, start_thread, try_thread};

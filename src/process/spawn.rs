@@ -1,6 +1,7 @@
 //! Starting programs.
 
 use std::ffi::OsString;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -69,10 +70,7 @@ pub fn spawn(program: Program, stdio: Stdio) -> Result<Spawned, ProcessError> {
         .spawn();
     // The command still holds the descriptors; it must not outlive the call.
     drop(command);
-    let child = child.map_err(|source| ProcessError::Spawn {
-        program: name.clone(),
-        source,
-    })?;
+    let child = child.map_err(|source| not_started(&name, source))?;
     let pid = child.id().unwrap_or(0);
     let pidfd = Pidfd::open(pid).map_err(|source| ProcessError::Spawn {
         program: name,
@@ -80,6 +78,19 @@ pub fn spawn(program: Program, stdio: Stdio) -> Result<Spawned, ProcessError> {
     })?;
     known.insert(pid);
     Ok(Spawned { child, pid, pidfd })
+}
+
+/// Tells a program that cannot be run from a system that starts none.
+fn not_started(name: &str, source: io::Error) -> ProcessError {
+    let program = name.to_owned();
+    match source.kind() {
+        io::ErrorKind::WouldBlock => ProcessError::Processes { program, source },
+        _ if source.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+            let what = "what a new process needs";
+            ProcessError::Descriptor { what, source }
+        }
+        _ => ProcessError::Spawn { program, source },
+    }
 }
 
 impl Spawned {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::environment::Candidate;
 use crate::process::ProcessError;
 use crate::python_source::StageError;
 
@@ -71,16 +72,25 @@ fn describe_rejected(rejected: &[Rejected]) -> String {
     if rejected.is_empty() {
         return format!("no Python found: there is no python3 on PATH; {ADVICE}");
     }
-    let list: Vec<String> = rejected
-        .iter()
-        .map(|one| {
-            format!(
-                "{} (from {}): {}",
-                one.path.display(),
-                one.source,
-                one.reason
-            )
-        })
-        .collect();
-    format!("no usable Python: {}; {ADVICE}", list.join("; "))
+    format!("no usable Python: {}; {ADVICE}", list(rejected))
+}
+
+fn list(rejected: &[Rejected]) -> String {
+    let one = |one: &Rejected| {
+        let path = one.path.display();
+        format!("{path} (from {}): {}", one.source, one.reason)
+    };
+    rejected.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// A sentence for a caller who named a Python and got another; none if the first would do.
+pub(super) fn describe_choice(rejected: &[Rejected], taken: &Candidate) -> Option<String> {
+    if rejected.is_empty() {
+        return None;
+    }
+    let (path, source) = (taken.path.display(), taken.source);
+    let passed_over = list(rejected);
+    Some(format!(
+        "a Python would not do: {passed_over}; {path} (from {source}) was taken instead"
+    ))
 }

@@ -136,7 +136,11 @@ pub(super) async fn start(spec: ForkserverSpec) -> Result<Arc<Forkserver>, Start
             stderr: also,
         },
     )
-    .map_err(|error| StartFailure::Unusable(error.to_string()))?;
+    .map_err(|error| match error {
+        ProcessError::Spawn { .. } => StartFailure::Unusable(error.to_string()),
+        // Another interpreter could not be started either.
+        other => other.into(),
+    })?;
     let mut printed = Printed::new(printed);
     let mut candidate = Candidate {
         process: Some(process),

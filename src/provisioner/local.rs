@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::error::describe_choice;
 use super::forked_job::ForkedJobs;
 use super::forkserver::Forkserver;
 use super::forkserver_start::{ForkserverSpec, StartFailure, start};
@@ -60,6 +61,13 @@ pub struct LocalProvisioner {
     closing: CancellationToken,
 }
 
+/// A forkserver for a request.
+struct Served {
+    server: Arc<Forkserver>,
+    /// For the caller, if it is not that of the first Python.
+    choice: Option<String>,
+}
+
 /// Our ends of a new kernel's descriptors, and the order with the other ends.
 struct Ends {
     link: std::os::unix::net::UnixStream,
@@ -102,7 +110,7 @@ impl LocalProvisioner {
     }
 
     /// A forkserver for the first candidate that will do.
-    async fn server(&self, request: &KernelRequest) -> Result<Arc<Forkserver>, ProvisionError> {
+    async fn server(&self, request: &KernelRequest) -> Result<Served, ProvisionError> {
         let start_environment: Vec<(String, String)> = request
             .environment
             .iter()
@@ -112,7 +120,10 @@ impl LocalProvisioner {
         let mut rejected = Vec::new();
         for candidate in &request.candidates {
             match self.server_for(candidate, &start_environment).await {
-                Ok(server) => return Ok(server),
+                Ok(server) => {
+                    let choice = describe_choice(&rejected, candidate);
+                    return Ok(Served { server, choice });
+                }
                 Err(StartFailure::Fault(error)) => return Err(error),
                 Err(StartFailure::Unusable(reason)) => {
                     tracing::info!(
@@ -195,10 +206,11 @@ impl LocalProvisioner {
 
     async fn fork_on(
         &self,
-        server: &Arc<Forkserver>,
+        served: &Served,
         request: &KernelRequest,
     ) -> Result<ProvisionedKernel, ProvisionError> {
         let ends = ends()?;
+        let server = &served.server;
         let forked = server.fork(self.order(request), ends.theirs).await?;
         let forked = Arc::new(forked);
         let jobs = Arc::new(ForkedJobs::new(&forked, request.umask));
@@ -208,6 +220,7 @@ impl LocalProvisioner {
             stderr: ends.stderr,
             page: ends.page,
             interpreter: server.interpreter().clone(),
+            choice: served.choice.clone(),
             process: forked,
             jobs,
         })
@@ -262,8 +275,8 @@ impl LocalProvisioner {
             biased;
             // If it was killed while we asked, a new one is tried.
             answer = &mut forking => if !is_gone(&answer) { return answer },
-            () = server.silent(SILENT) => {
-                server.suspect(DEAF);
+            () = server.server.silent(SILENT) => {
+                server.server.suspect(DEAF);
                 // Whoever is first.
                 tokio::select! {
                     biased;

@@ -43,6 +43,8 @@ pub struct ProvisionedKernel {
     pub jobs: Arc<dyn JobRunner>,
     /// The Python that runs it.
     pub interpreter: Interpreter,
+    /// For the caller, if a Python that was named would not do and another was taken.
+    pub choice: Option<String>,
 }
 
 /// How a kernel's process ended.

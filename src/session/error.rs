@@ -2,6 +2,7 @@
 
 use super::NameError;
 use crate::folders::FolderError;
+use crate::process::ProcessError;
 use crate::python_source::StageError;
 
 /// A manager or a session could not be made.
@@ -23,7 +24,7 @@ pub enum SessionError {
         /// Why not.
         source: std::io::Error,
     },
-    /// The runtime is shutting down.
-    #[error("the runtime is shutting down")]
-    ShuttingDown,
+    /// What a manager needs of the system could not be had.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
 }

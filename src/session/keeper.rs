@@ -72,6 +72,8 @@ pub(super) struct Keeper {
     count: u64,
     generation: u64,
     untold: Option<Untold>,
+    /// Which Python was taken instead of one that was named, until it is told.
+    choice: Option<String>,
     /// What a kernel printed between its last cell and its end.
     last_words: Option<(String, u64)>,
 }
@@ -88,6 +90,7 @@ impl Keeper {
             count: 0,
             generation: 0,
             untold: None,
+            choice: None,
             last_words: None,
         }
     }
@@ -191,10 +194,16 @@ impl Keeper {
         }
     }
 
+    /// Which Python was taken instead of one that was named; once.
+    pub(super) fn choice(&mut self) -> Option<String> {
+        self.choice.take()
+    }
+
     fn started(&mut self, started: Result<Kernel, ProvisionError>) -> Result<(), ProvisionError> {
         match started {
             Ok(kernel) => {
                 self.starter.keep_interpreter(&kernel);
+                self.choice = kernel.choice().map(str::to_owned).or(self.choice.take());
                 self.trigger(Trigger::Started, "the process was forked");
                 self.slot = Slot::Ready(kernel);
                 Ok(())

@@ -17,7 +17,7 @@ use crate::config::{Caller, Settings};
 use crate::execution::Caps;
 use crate::folders::{OwnFolder, private_bases, socket_folder};
 use crate::kernel::FrameBudget;
-use crate::process::{adopt_orphans, hide_memory, raise_nofile};
+use crate::process::{adopt_orphans, hide_memory, in_a_thread, raise_nofile};
 use crate::provisioner::{LocalOptions, LocalProvisioner};
 use crate::python_source::{Staged, stage};
 use crate::tools::{ToolServer, ToolSettings, ToolTable, hermes_tools};
@@ -67,9 +67,7 @@ impl Registry {
         hide_memory();
         let for_folders = settings.clone();
         let shim = hermes_tools(&tools);
-        let (sockets, sources) = tokio::task::spawn_blocking(move || folders(&for_folders, &shim))
-            .await
-            .map_err(|_the_runtime_ends| SessionError::ShuttingDown)??;
+        let (sockets, sources) = in_a_thread(move || folders(&for_folders, &shim)).await??;
         let provisioner = Arc::new(LocalProvisioner::new(LocalOptions {
             sources: sources.folder.clone(),
             sockets: sockets.clone(),

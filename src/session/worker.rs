@@ -311,7 +311,7 @@ impl Worker {
         let (count, generation) = (self.keeper.count(), self.keeper.generation());
         let earlier_loss = self.keeper.untold();
         let background = self.keeper.background(run.background.take());
-        let mut warnings = Vec::new();
+        let mut warnings: Vec<String> = self.keeper.choice().into_iter().collect();
         let killed = Death::Ended;
         let is_closed = self.shared.closed.load(Ordering::Acquire);
         let loss = match &run.how {

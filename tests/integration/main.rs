@@ -14,7 +14,13 @@
 mod architecture;
 mod cells;
 mod children;
+mod command_kit;
+mod command_limits;
 mod command_line;
+mod command_python;
+mod command_secrets;
+mod command_source;
+mod command_streams;
 mod documentation;
 mod endings;
 mod exits;

@@ -1,0 +1,117 @@
+//! The signals that interrupt `exec`, and how long it waits for those who read what it prints.
+
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::writer::Taken;
+use crate::execution::{Outcome, Status};
+
+/// A reader that takes nothing for so long does not read.
+const STALLED: Duration = Duration::from_secs(1);
+/// So long may take, after a signal, what was about to be written.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// The signals that interrupt a cell.
+#[derive(Debug)]
+pub(super) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+    /// Caught so that a write beyond the limit on file size is an error and ends nobody. Programs
+    /// that are started find it as it is by default.
+    _too_long: Signal,
+    /// One has come that has interrupted nothing: its cell had just ended.
+    unheeded: bool,
+}
+
+impl Signals {
+    /// Watches for them, from now on.
+    pub(super) fn new() -> io::Result<Self> {
+        let too_long = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+            _too_long: signal(too_long)?,
+            unheeded: false,
+        })
+    }
+
+    /// Waits for one, or for nothing if one was not heeded.
+    async fn come(&mut self) {
+        if std::mem::take(&mut self.unheeded) {
+            return;
+        }
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+
+    /// Does the work, unless a signal comes.
+    pub(super) async fn unless_one_comes<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = self.come() => None,
+        }
+    }
+
+    /// Waits for the result of a cell; a signal meanwhile interrupts it. One that comes too late for
+    /// that counts for what is done next.
+    pub(super) async fn interrupting(
+        &mut self,
+        interrupt: &CancellationToken,
+        running: impl Future<Output = Outcome>,
+    ) -> Outcome {
+        let mut running = pin!(running);
+        let mut came = false;
+        loop {
+            tokio::select! {
+                outcome = &mut running => {
+                    self.unheeded = came && outcome.status != Status::Interrupted;
+                    return outcome;
+                }
+                () = self.come() => {
+                    came = true;
+                    interrupt.cancel();
+                }
+            }
+        }
+    }
+
+    /// Waits until something is written: for ever, like any program in a pipe, but not beyond a
+    /// signal; if it `gives_up`, not for a reader that does not read.
+    pub(super) async fn while_read<T>(
+        &mut self,
+        taken: &Taken,
+        gives_up: bool,
+        writing: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut writing = pin!(writing);
+        loop {
+            let before = taken.bytes();
+            let waited = timeout(STALLED, &mut writing);
+            match self.unless_one_comes(waited).await {
+                Some(Ok(done)) => return Some(done),
+                // A reader that does not read would make the limit and the interrupt void.
+                Some(Err(_elapsed)) if gives_up && taken.bytes() == before => return None,
+                Some(Err(_elapsed)) => {}
+                None => {
+                    drop(timeout(LAST_WORDS, &mut writing).await);
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "signals_tests.rs"]
+mod tests;
