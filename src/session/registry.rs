@@ -72,14 +72,14 @@ impl Registry {
             .map_err(|_the_runtime_ends| SessionError::ShuttingDown)??;
         let provisioner = Arc::new(LocalProvisioner::new(LocalOptions {
             sources: sources.folder.clone(),
-            sockets: sockets.clone(),
+            sockets: sockets.path().to_owned(),
             adopt_orphans: adopts,
             nofile: provisioner_limits,
         }));
         Ok(Self {
             settings,
             tools,
-            sockets: Arc::new(OwnFolder::new(sockets)),
+            sockets: Arc::new(sockets),
             sources,
             provisioner,
             budget: FrameBudget::new(FRAME_BUDGET_BYTES),
@@ -198,7 +198,7 @@ impl Drop for Registry {
     }
 }
 
-fn folders(settings: &Settings, shim: &str) -> Result<(PathBuf, Staged), SessionError> {
+fn folders(settings: &Settings, shim: &str) -> Result<(OwnFolder, Staged), SessionError> {
     let private = private_bases(
         settings.runtime_dir.as_deref(),
         settings.temp_dir.as_deref(),

@@ -17,6 +17,7 @@ mod children;
 mod command_line;
 mod documentation;
 mod exits;
+mod folders_swept;
 mod games;
 mod hostile;
 mod lifecycle_balance;
