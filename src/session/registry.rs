@@ -20,7 +20,7 @@ use crate::kernel::FrameBudget;
 use crate::process::{adopt_orphans, hide_memory, raise_nofile};
 use crate::provisioner::{LocalOptions, LocalProvisioner};
 use crate::python_source::{Staged, stage};
-use crate::tools::{ToolServer, ToolSettings, ToolTable, hermes_tools};
+use crate::tools::{RequestBudget, ToolServer, ToolSettings, ToolTable, hermes_tools};
 
 /// Cells of one session that may wait.
 const WAITING_CELLS: usize = 32;
@@ -40,6 +40,7 @@ pub struct Registry {
     sources: Staged,
     provisioner: Arc<LocalProvisioner>,
     budget: Arc<FrameBudget>,
+    requests: Arc<RequestBudget>,
     sessions: Mutex<HashMap<SessionName, Session>>,
     /// Fires when this is dropped.
     gone: CancellationToken,
@@ -83,6 +84,7 @@ impl Registry {
             sources,
             provisioner,
             budget: FrameBudget::new(FRAME_BUDGET_BYTES),
+            requests: RequestBudget::new(),
             sessions: Mutex::default(),
             gone: CancellationToken::new(),
         })
@@ -128,6 +130,7 @@ impl Registry {
             agent_home: self.settings.home.clone(),
             user_home: caller.variable("HOME").map(PathBuf::from),
             terminal_timeout: self.settings.terminal_timeout,
+            requests: Arc::clone(&self.requests),
         };
         let tools = ToolServer::bind(self.sockets.path(), settings)
             .map_err(|source| SessionError::ToolSocket { source })?;

@@ -68,7 +68,7 @@ impl Tool for WriteFile {
     }
 
     async fn call(&self, arguments: Arguments, context: &ToolContext) -> ToolResult {
-        let outcome = match Request::from_arguments(&arguments) {
+        let outcome = match Request::from_arguments(arguments) {
             Ok(request) => {
                 files::run_blocking(SPEC.name, context, move |context, stop| {
                     request.write(context, stop)
@@ -98,9 +98,9 @@ struct Written {
 }
 
 impl Request {
-    fn from_arguments(arguments: &Arguments) -> Result<Self, ToolFailure> {
+    fn from_arguments(mut arguments: Arguments) -> Result<Self, ToolFailure> {
         arguments.check_names(&SPEC)?;
-        let path = arguments.text("path")?.to_owned();
+        let path = arguments.take_text("path")?;
         if path.ends_with('/') {
             return Err(ToolFailure::usage(format!(
                 "write_file: '{path}' ends in '/', which names a folder; add the name of a file \
@@ -109,7 +109,8 @@ impl Request {
         }
         Ok(Self {
             path,
-            content: arguments.text("content")?.to_owned(),
+            // It may be long: there is one of it.
+            content: arguments.take_text("content")?,
         })
     }
 
@@ -218,7 +219,7 @@ impl Existing {
             // is; any other text takes the kind of the file.
             let keeps = bare && text.contains("\r\n") && self.is_mixed(&head)?;
             if bare && !keeps {
-                text = text.replace("\r\n", "\n").replace('\n', "\r\n");
+                text = with_carriage_returns(&text);
             }
         }
         if head.starts_with(BYTE_ORDER_MARK.as_bytes()) && !text.starts_with(BYTE_ORDER_MARK) {
@@ -250,6 +251,22 @@ impl Existing {
         self.file.rewind()?;
         Ok(is_numbered(&String::from_utf8_lossy(&bytes)))
     }
+}
+
+/// The text with a carriage return before every newline.
+fn with_carriage_returns(text: &str) -> String {
+    let newlines = text.bytes().filter(|byte| *byte == b'\n').count();
+    let mut returned = String::with_capacity(text.len() + newlines);
+    for line in text.split_inclusive('\n') {
+        match line.strip_suffix('\n') {
+            Some(bare) if !bare.ends_with('\r') => {
+                returned.push_str(bare);
+                returned.push_str("\r\n");
+            }
+            _ => returned.push_str(line),
+        }
+    }
+    returned
 }
 
 /// Whether a newline without a carriage return before it is there, and whether the last byte is a

@@ -49,6 +49,7 @@ mod tools_files;
 mod tools_fork;
 mod tools_helpers;
 mod tools_kit;
+mod tools_memory;
 mod tools_parallel;
 mod tools_places;
 mod tools_socket;
