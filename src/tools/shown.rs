@@ -37,8 +37,12 @@ pub(super) fn named(given: &str, path: &Path) -> String {
 
 /// The name of the file that a path stands for, where it says more than the path.
 pub(super) fn other_name(given: &str, path: &Path) -> Option<String> {
-    let is_other = Path::new(given) != path && given.chars().count() <= LONGEST;
-    is_other.then(|| shown_path(path))
+    (!is_long(given) && Path::new(given) != path).then(|| shown_path(path))
+}
+
+/// Whether a text is cut in sentences.
+pub(super) fn is_long(text: &str) -> bool {
+    text.chars().count() > LONGEST
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Arguments;
+use super::shown::shown_path;
 use crate::provisioner::JobRunner;
 
 /// The JSON object that a tool returns.
@@ -109,7 +110,7 @@ impl ToolContext {
             None => Err(ToolFailure::failed(format!(
                 "'{}' is relative to the working directory, which is gone; change to another one \
                  with os.chdir() or give an absolute path",
-                path.display()
+                shown_path(path)
             ))),
         }
     }

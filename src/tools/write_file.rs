@@ -8,13 +8,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use rustix::fs::{Access, OFlags};
+use rustix::fs::Access;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::files::{self, OpenFailure};
+use super::files::{self, Errand};
 use super::paths::PathGuard;
 use super::replace::{self, NewFolders, Trouble};
+use super::shown::{named, shown};
 use super::{
     Arguments, Parameter, ParameterDefault, Tool, ToolContext, ToolFailure, ToolResult, ToolSpec,
 };
@@ -46,6 +47,13 @@ static SPEC: ToolSpec = ToolSpec {
     ],
     returns: &["bytes_written", "dirs_created", "resolved_path"],
     refused: &[],
+};
+
+const ERRAND: Errand = Errand {
+    tool: "write_file",
+    attempt: "write",
+    with_folder: "name a file in it",
+    with_other: "open it in the cell if you mean to write to it",
 };
 
 /// Writes a text file.
@@ -101,10 +109,10 @@ impl Request {
     fn from_arguments(mut arguments: Arguments) -> Result<Self, ToolFailure> {
         arguments.check_names(&SPEC)?;
         let path = arguments.take_text("path")?;
-        if path.ends_with('/') {
+        if let Some((_, "" | "." | "..")) = path.rsplit_once('/') {
             return Err(ToolFailure::usage(format!(
-                "write_file: '{path}' ends in '/', which names a folder; add the name of a file \
-                 (missing folders are made)"
+                "write_file: '{}' names a folder; add the name of a file (missing folders are made)",
+                shown(&path)
             )));
         }
         Ok(Self {
@@ -121,8 +129,8 @@ impl Request {
     ) -> Result<Written, ToolFailure> {
         let asked = context.resolve(&self.path)?;
         let path = PathGuard::new(context).for_writing(&self.path, &asked)?;
-        let name = files::named(&self.path, &path);
-        let failed = |error: &io::Error| files::system_failure(SPEC.name, "write", &name, error);
+        let name = named(&self.path, &path);
+        let failed = |error: &io::Error| ERRAND.failed(&name, error);
         let mut existing = Existing::open(&path, &name)?;
         if is_numbered(&self.content) {
             let truly = match &mut existing {
@@ -184,28 +192,13 @@ struct Existing {
 
 impl Existing {
     fn open(path: &Path, name: &str) -> Result<Option<Self>, ToolFailure> {
-        match files::open_regular(path, OFlags::RDONLY) {
-            Ok((file, metadata)) => {
-                // A new file could take the place of a write-protected one, against its owner's
-                // wish.
-                rustix::fs::access(path, Access::WRITE_OK).map_err(|errno| {
-                    files::system_failure(SPEC.name, "write", name, &errno.into())
-                })?;
-                Ok(Some(Self { file, metadata }))
-            }
-            Err(OpenFailure::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(OpenFailure::Io(error)) => {
-                Err(files::system_failure(SPEC.name, "write", name, &error))
-            }
-            Err(OpenFailure::NotRegular(kind)) => Err(ToolFailure::refused(format!(
-                "write_file: {name} is {kind}, and only regular files are written; {}",
-                if kind == "a directory" {
-                    "name a file in it"
-                } else {
-                    "open it in the cell if you mean to write to it"
-                }
-            ))),
-        }
+        let Some((file, metadata)) = ERRAND.open(path, name)? else {
+            return Ok(None);
+        };
+        // A new file could take the place of a write-protected one, against its owner's wish.
+        rustix::fs::access(path, Access::WRITE_OK)
+            .map_err(|errno| ERRAND.failed(name, &errno.into()))?;
+        Ok(Some(Self { file, metadata }))
     }
 
     /// The text as bytes, with the line ends and the byte order mark of this file.
