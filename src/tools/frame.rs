@@ -32,7 +32,7 @@ const LONG_READ_BYTES: usize = 256 << 10;
 /// The longest request that needs no room: short ones never wait for long ones.
 const SHORT_BYTES: u32 = 64 << 10;
 /// A request may make others wait for so long without a byte of it coming.
-const STALLED: Duration = Duration::from_secs(10);
+const STALLED: Duration = Duration::from_secs(5);
 /// Requests that come while a call is made are taken up to so many bytes.
 const AHEAD_BYTES: usize = 64 << 10;
 
@@ -171,10 +171,12 @@ impl FrameReader {
         }
     }
 
-    /// The length of the frame that is being read, if it is one that needs room.
+    /// The length of the frame that is being read, if it needs room: not before more of it has come
+    /// than a short one has. What is only announced takes nothing.
     fn long(&self) -> Option<u32> {
         let length = self.announced().filter(|_| self.skipped.is_none())?;
-        (SHORT_BYTES < length && length <= self.longest).then_some(length)
+        let has_come = self.buffer.len() > SHORT_BYTES as usize;
+        (has_come && SHORT_BYTES < length && length <= self.longest).then_some(length)
     }
 
     /// How much to read at once.
@@ -182,6 +184,10 @@ impl FrameReader {
         let whole = self.announced().map_or(0, |length| length as usize + 4);
         match self.skipped {
             Some((left, _)) => (left as usize).clamp(READ_BYTES, LONG_READ_BYTES),
+            // Before it is known whether there is room, only as much as short ones have.
+            None if self.buffer.len() <= SHORT_BYTES as usize => whole
+                .saturating_sub(self.buffer.len())
+                .clamp(READ_BYTES, SHORT_BYTES as usize),
             None => whole
                 .saturating_sub(self.buffer.len())
                 .clamp(READ_BYTES, LONG_READ_BYTES),

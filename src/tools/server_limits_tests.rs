@@ -81,6 +81,20 @@ async fn long_requests_wait_for_room_and_short_ones_go_on() {
 }
 
 #[tokio::test]
+async fn what_is_only_announced_takes_no_room() {
+    let house = House::new(50);
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        let mut client = house.client().await;
+        let mut frame = MAX_REQUEST_BYTES.to_le_bytes().to_vec();
+        frame.resize(50 << 10, b' ');
+        client.0.write_all(&frame).await.unwrap();
+        held.push(client);
+    }
+    assert_eq!(waiting(house.client().await).await.unwrap().1, ok("xxx"));
+}
+
+#[tokio::test]
 async fn the_room_is_shared_by_all_sessions() {
     let house = House::new(50);
     let other = House::with(50, Arc::clone(&house.server.shared.settings.requests));
