@@ -297,11 +297,16 @@ class Forkserver:
         if not self._folder:
             return
         try:
-            for name in os.listdir(self._folder):
-                os.unlink(os.path.join(self._folder, name))
-            os.rmdir(self._folder)
+            paths = [os.path.join(self._folder, name) for name in os.listdir(self._folder)]
         except OSError:
-            pass
+            return
+        removals = [(os.unlink, path) for path in paths]
+        for remove, path in [*removals, (os.rmdir, self._folder)]:
+            try:
+                remove(path)
+            except OSError:
+                # A manager that starts sweeps it too, and may have been first.
+                pass
 
 
 def settle() -> None:

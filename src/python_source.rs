@@ -1,12 +1,13 @@
 //! The Python half: embedded in the binary, unpacked once per content into a cache folder.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::folders::private_folder;
+use crate::folders::{Claim, is_private, is_random_name, private_folder, sweep};
 use crate::ids::random_hex;
 
 /// The package that forkserver and kernel are made of.
@@ -63,6 +64,13 @@ forkserver.main(bare, sockets)
 /// The exit code of [`BOOT`] in an interpreter that is too old.
 pub const TOO_OLD: i32 = 64;
 
+/// What the names of folders begin with that are being unpacked.
+const NEW: &str = ".new-";
+/// What the names of folders begin with that were not what they should be.
+const OLD: &str = ".old-";
+/// The random part of those names.
+const RANDOM_BYTES: usize = 6;
+
 /// The sources could not be unpacked.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -86,7 +94,8 @@ pub struct Staged {
 
 /// Unpacks the sources into the first base that will do.
 ///
-/// What is there already is compared, byte for byte, before it is used. Blocks for file operations.
+/// What is there already is compared, byte for byte, before it is used. What an unpacking that was
+/// killed has left behind is removed. Blocks for file operations.
 ///
 /// # Errors
 ///
@@ -99,6 +108,9 @@ pub fn stage(bases: &[PathBuf], hermes_tools: &str) -> Result<Staged, StageError
     files.push((PathBuf::from("tools/hermes_tools.py"), hermes_tools));
     let name = content_hash(&files);
     let mut passed_over = Vec::new();
+    for base in bases {
+        sweep(base, is_staging, |path| fs::remove_dir_all(path));
+    }
     for base in bases {
         match stage_in(&base.join(&name), &files) {
             Ok(folder) => {
@@ -138,12 +150,13 @@ fn stage_in(folder: &Path, files: &[(PathBuf, &str)]) -> io::Result<PathBuf> {
     }
     let parent = folder.parent().unwrap_or(folder);
     private_folder(parent)?;
-    let staging = parent.join(format!(".new-{}", random_hex(6)));
+    // Held until it has its name: a sweep of another manager lets it be.
+    let (staging, _claim) = Claim::make(|| parent.join(random_name(NEW)))?;
     let written = write_all(&staging, files).and_then(|()| {
-        if folder.exists() {
+        if folder.exists() && !is_whole(folder, files) {
             // Somebody has changed it. It is moved away, not mended in place: a forkserver may be
             // reading it.
-            fs::rename(folder, parent.join(format!(".old-{}", random_hex(6))))?;
+            fs::rename(folder, parent.join(random_name(OLD)))?;
         }
         fs::rename(&staging, folder)
     });
@@ -159,6 +172,17 @@ fn stage_in(folder: &Path, files: &[(PathBuf, &str)]) -> io::Result<PathBuf> {
     )))
 }
 
+fn random_name(prefix: &str) -> String {
+    [prefix, &random_hex(RANDOM_BYTES)].concat()
+}
+
+/// Whether a name is that of a folder that is being unpacked, or was moved away.
+fn is_staging(name: &OsStr) -> bool {
+    [NEW, OLD]
+        .iter()
+        .any(|prefix| is_random_name(name, prefix, RANDOM_BYTES))
+}
+
 fn write_all(staging: &Path, files: &[(PathBuf, &str)]) -> io::Result<()> {
     for (path, text) in files {
         let path = staging.join(path);
@@ -169,15 +193,10 @@ fn write_all(staging: &Path, files: &[(PathBuf, &str)]) -> io::Result<()> {
 }
 
 fn is_whole(folder: &Path, files: &[(PathBuf, &str)]) -> bool {
-    private_folder_is(folder)
+    is_private(folder).is_ok()
         && files
             .iter()
             .all(|(path, text)| fs::read(folder.join(path)).is_ok_and(|it| it == text.as_bytes()))
-}
-
-/// Whether the folder is there and private, without making it.
-fn private_folder_is(folder: &Path) -> bool {
-    folder.is_dir() && private_folder(folder).is_ok()
 }
 
 #[cfg(test)]
@@ -201,6 +220,52 @@ mod tests {
         assert!(fs::read_to_string(&file).unwrap().contains("class Kernel"));
         let other = stage(&bases, "other tools").unwrap();
         assert_ne!(first.folder, other.folder);
+    }
+
+    #[test]
+    fn what_an_unpacking_that_was_killed_has_left_is_removed() {
+        let temp = tempfile::tempdir().unwrap();
+        let bases = [temp.path().join("cache"), temp.path().join("other")];
+        let parts = |base: &Path, name: &str| {
+            private_folder(base).unwrap();
+            let folder = base.join(name);
+            private_folder(&folder.join("_warmcell")).unwrap();
+            fs::write(folder.join("_warmcell/__init__.py"), "").unwrap();
+            folder
+        };
+        let gone = [
+            parts(&bases[0], ".new-0123456789ab"),
+            parts(&bases[0], ".old-0123456789ab"),
+            parts(&bases[1], ".new-0123456789ab"),
+        ];
+        let kept = [
+            parts(&bases[0], ".new-notes"),
+            parts(&bases[0], ".new-0123456789AB"),
+            parts(&bases[0], "0123456789abcdef"),
+        ];
+        let name = || bases[0].join(random_name(NEW));
+        let (held, _claim) = Claim::make(name).unwrap();
+        let staged = stage(&bases, "tools").unwrap();
+        assert!(staged.folder.starts_with(&bases[0]));
+        for folder in &gone {
+            assert!(!folder.exists(), "{}", folder.display());
+        }
+        for folder in kept.iter().chain([&held]) {
+            assert!(folder.exists(), "{}", folder.display());
+        }
+    }
+
+    #[test]
+    fn parallel_unpackings_leave_one_and_nothing_else() {
+        let temp = tempfile::tempdir().unwrap();
+        let bases = [temp.path().join("cache")];
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| stage(&bases, "tools").unwrap());
+            }
+        });
+        stage(&bases, "tools").unwrap();
+        assert_eq!(fs::read_dir(&bases[0]).unwrap().count(), 1);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::kernel::FrameBudget;
 use crate::process::{adopt_orphans, hide_memory, in_a_thread, raise_nofile};
 use crate::provisioner::{LocalOptions, LocalProvisioner};
 use crate::python_source::{Staged, stage};
-use crate::tools::{ToolServer, ToolSettings, ToolTable, hermes_tools};
+use crate::tools::{RequestBudget, ToolServer, ToolSettings, ToolTable, hermes_tools};
 
 /// Cells of one session that may wait.
 const WAITING_CELLS: usize = 32;
@@ -40,6 +40,7 @@ pub struct Registry {
     sources: Staged,
     provisioner: Arc<LocalProvisioner>,
     budget: Arc<FrameBudget>,
+    requests: Arc<RequestBudget>,
     sessions: Mutex<HashMap<SessionName, Session>>,
     /// Fires when this is dropped.
     gone: CancellationToken,
@@ -70,17 +71,18 @@ impl Registry {
         let (sockets, sources) = in_a_thread(move || folders(&for_folders, &shim)).await??;
         let provisioner = Arc::new(LocalProvisioner::new(LocalOptions {
             sources: sources.folder.clone(),
-            sockets: sockets.clone(),
+            sockets: sockets.path().to_owned(),
             adopt_orphans: adopts,
             nofile: provisioner_limits,
         }));
         Ok(Self {
             settings,
             tools,
-            sockets: Arc::new(OwnFolder::new(sockets)),
+            sockets: Arc::new(sockets),
             sources,
             provisioner,
             budget: FrameBudget::new(FRAME_BUDGET_BYTES),
+            requests: RequestBudget::new(),
             sessions: Mutex::default(),
             gone: CancellationToken::new(),
         })
@@ -126,6 +128,7 @@ impl Registry {
             agent_home: self.settings.home.clone(),
             user_home: caller.variable("HOME").map(PathBuf::from),
             terminal_timeout: self.settings.terminal_timeout,
+            requests: Arc::clone(&self.requests),
         };
         let tools = ToolServer::bind(self.sockets.path(), settings)
             .map_err(|source| SessionError::ToolSocket { source })?;
@@ -196,7 +199,7 @@ impl Drop for Registry {
     }
 }
 
-fn folders(settings: &Settings, shim: &str) -> Result<(PathBuf, Staged), SessionError> {
+fn folders(settings: &Settings, shim: &str) -> Result<(OwnFolder, Staged), SessionError> {
     let private = private_bases(
         settings.runtime_dir.as_deref(),
         settings.temp_dir.as_deref(),

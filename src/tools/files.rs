@@ -9,7 +9,11 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
+use super::shown::shown;
 use super::{ToolContext, ToolFailure};
+
+/// What a folder is called.
+const FOLDER: &str = "a directory";
 
 /// Runs blocking work that looks at the token now and then.
 ///
@@ -39,7 +43,10 @@ where
 pub(crate) fn stopped(tool: &str, path: &str) -> ToolFailure {
     ToolFailure::new(
         "interrupted",
-        format!("{tool}: stopped at '{path}' because the cell ended"),
+        format!(
+            "{tool}: stopped at '{}' because the cell ended",
+            shown(path)
+        ),
     )
 }
 
@@ -73,7 +80,7 @@ fn must_be_regular(kind: FileType) -> Result<(), OpenFailure> {
         return Ok(());
     }
     Err(OpenFailure::NotRegular(if kind.is_dir() {
-        "a directory"
+        FOLDER
     } else if kind.is_fifo() {
         "a FIFO"
     } else if kind.is_socket() {
@@ -85,22 +92,53 @@ fn must_be_regular(kind: FileType) -> Result<(), OpenFailure> {
     }))
 }
 
-/// A path as the caller wrote it, with the file it stands for where that is not the same.
-pub(crate) fn named(given: &str, path: &Path) -> String {
-    if Path::new(given) == path {
-        format!("'{given}'")
-    } else {
-        format!("'{given}' ({})", path.display())
+/// What a tool wants of a file, in the words of its failures.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Errand {
+    /// The tool.
+    pub(crate) tool: &'static str,
+    /// What it does, after "cannot".
+    pub(crate) attempt: &'static str,
+    /// What to do instead with a folder.
+    pub(crate) with_folder: &'static str,
+    /// What to do instead with a device, a FIFO or a socket.
+    pub(crate) with_other: &'static str,
+}
+
+impl Errand {
+    /// Opens a regular file to read it; `None` if there is none of that name.
+    pub(crate) fn open(
+        self,
+        path: &Path,
+        name: &str,
+    ) -> Result<Option<(File, Metadata)>, ToolFailure> {
+        match open_regular(path, OFlags::RDONLY) {
+            Ok(opened) => Ok(Some(opened)),
+            Err(OpenFailure::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(OpenFailure::Io(error)) => Err(self.failed(name, &error)),
+            Err(OpenFailure::NotRegular(kind)) => {
+                let Self { tool, attempt, .. } = self;
+                let instead = if kind == FOLDER {
+                    self.with_folder
+                } else {
+                    self.with_other
+                };
+                Err(ToolFailure::refused(format!(
+                    "{tool}: cannot {attempt} {name}: it is {kind}, and only regular files will do; \
+                     {instead}"
+                )))
+            }
+        }
+    }
+
+    /// A failure of the system.
+    pub(crate) fn failed(self, name: &str, error: &io::Error) -> ToolFailure {
+        system_failure(self.tool, self.attempt, name, error)
     }
 }
 
 /// A failure of the system in words: what was tried, the error, and what can be done about it.
-pub(crate) fn system_failure(
-    tool: &str,
-    attempt: &str,
-    name: &str,
-    error: &io::Error,
-) -> ToolFailure {
+fn system_failure(tool: &str, attempt: &str, name: &str, error: &io::Error) -> ToolFailure {
     let remedy = match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::ACCESS | Errno::PERM) => {
             "choose a path that you have access to, or ask the user to change its permissions"

@@ -2,9 +2,11 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use serde::Deserialize;
@@ -12,8 +14,10 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
-use super::budget::{Charge, RequestBudget};
+use super::budget::{RequestBudget, Reservation};
 
 /// The longest first frame, before it is known who is there.
 const MAX_HELLO_BYTES: u32 = 4 << 10;
@@ -25,6 +29,10 @@ const MAX_REPLY_BYTES: usize = 16 << 20;
 const READ_BYTES: usize = 8 << 10;
 /// Read at a time in the middle of a long frame: memory grows as data arrives.
 const LONG_READ_BYTES: usize = 256 << 10;
+/// The longest request that needs no room: short ones never wait for long ones.
+const SHORT_BYTES: u32 = 64 << 10;
+/// A request may make others wait for so long without a byte of it coming.
+const STALLED: Duration = Duration::from_secs(5);
 /// Requests that come while a call is made are taken up to so many bytes.
 const AHEAD_BYTES: usize = 64 << 10;
 
@@ -44,7 +52,7 @@ pub(super) struct Request<'a> {
     pub(super) tool: String,
     /// Read when the tool is known: what is wrong with it is a matter of that call.
     #[serde(borrow, default)]
-    pub(super) args: Option<&'a RawValue>,
+    args: Option<&'a RawValue>,
     #[serde(borrow, default)]
     cwd: Option<&'a RawValue>,
 }
@@ -66,6 +74,13 @@ impl<'a> Request<'a> {
         })
     }
 
+    /// Where the arguments stand in the bytes that were read.
+    pub(super) fn arguments(&self, bytes: &[u8]) -> Option<Range<usize>> {
+        let text = self.args?.get();
+        let start = text.as_ptr().addr().checked_sub(bytes.as_ptr().addr())?;
+        Some(start..start + text.len())
+    }
+
     /// The caller's directory: text, or bytes where it is not UTF-8; `None` if it has none.
     pub(super) fn directory(&self) -> Option<PathBuf> {
         let raw = self.cwd?.get();
@@ -85,8 +100,10 @@ pub(super) enum Frame {
     Whole(BytesMut),
     /// It was longer than allowed and was skipped.
     TooLong(u32),
-    /// Too much is on its way already, and it was skipped.
-    NoRoom,
+    /// The cell ended before there was room for it beside others, and it was skipped.
+    NoRoom(u32),
+    /// It stopped in the middle while others waited, and was skipped.
+    Stalled(u32),
 }
 
 /// Cuts a stream of bytes into frames.
@@ -144,14 +161,22 @@ impl FrameReader {
     }
 
     /// Gives up the frame that is being read, to be told of when it has gone by.
-    fn give_up(&mut self) {
+    fn give_up(&mut self, told: fn(u32) -> Frame) {
         if self.skipped.is_none()
             && let Some(length) = self.announced()
         {
             let come = u32::try_from(self.buffer.len() - 4).unwrap_or(u32::MAX);
-            self.skipped = Some((length.saturating_sub(come), Frame::NoRoom));
+            self.skipped = Some((length.saturating_sub(come), told(length)));
             self.buffer = BytesMut::new();
         }
+    }
+
+    /// The length of the frame that is being read, if it needs room: not before more of it has come
+    /// than a short one has. What is only announced takes nothing.
+    fn long(&self) -> Option<u32> {
+        let length = self.announced().filter(|_| self.skipped.is_none())?;
+        let has_come = self.buffer.len() > SHORT_BYTES as usize;
+        (has_come && SHORT_BYTES < length && length <= self.longest).then_some(length)
     }
 
     /// How much to read at once.
@@ -159,6 +184,10 @@ impl FrameReader {
         let whole = self.announced().map_or(0, |length| length as usize + 4);
         match self.skipped {
             Some((left, _)) => (left as usize).clamp(READ_BYTES, LONG_READ_BYTES),
+            // Before it is known whether there is room, only as much as short ones have.
+            None if self.buffer.len() <= SHORT_BYTES as usize => whole
+                .saturating_sub(self.buffer.len())
+                .clamp(READ_BYTES, SHORT_BYTES as usize),
             None => whole
                 .saturating_sub(self.buffer.len())
                 .clamp(READ_BYTES, LONG_READ_BYTES),
@@ -176,7 +205,9 @@ impl FrameReader {
 pub(super) struct Connection {
     stream: UnixStream,
     reader: FrameReader,
-    charge: Charge,
+    budget: Arc<RequestBudget>,
+    /// The room of the frame that is being read, if it is a long one.
+    room: Option<Reservation>,
 }
 
 impl Connection {
@@ -184,7 +215,8 @@ impl Connection {
         Self {
             stream,
             reader: FrameReader::new(MAX_HELLO_BYTES),
-            charge: Charge::new(budget),
+            budget: Arc::clone(budget),
+            room: None,
         }
     }
 
@@ -192,19 +224,42 @@ impl Connection {
         &self.stream
     }
 
-    /// The next frame, with its claim on the memory for requests; `None` when the other end is gone.
-    pub(super) async fn read(&mut self) -> io::Result<Option<(Frame, Charge)>> {
+    /// The next frame, with the room it takes if it is a long one; `None` when the other end is gone.
+    ///
+    /// A long one is read when there is room for it; that is waited for until `cell`, the cell that
+    /// runs, has ended.
+    pub(super) async fn read(
+        &mut self,
+        cell: impl Fn() -> CancellationToken,
+    ) -> io::Result<Option<(Frame, Option<Reservation>)>> {
         loop {
             if let Some(frame) = self.reader.next() {
-                let charge = self.charge.split(self.reader.buffer.len());
-                return Ok(Some((frame, charge)));
+                return Ok(Some((frame, self.room.take())));
             }
-            if !self.take().await? {
+            let more = match (self.reader.long(), &self.room) {
+                (Some(length), None) => {
+                    let ended = cell();
+                    tokio::select! {
+                        biased;
+                        room = self.budget.reserve(length) => self.room = Some(room),
+                        () = ended.cancelled() => self.reader.give_up(Frame::NoRoom),
+                    }
+                    continue;
+                }
+                (_, Some(_)) => match timeout(STALLED, self.take()).await {
+                    Ok(more) => more?,
+                    Err(_elapsed) => {
+                        if self.budget.is_wanted() {
+                            self.reader.give_up(Frame::Stalled);
+                            self.room = None;
+                        }
+                        continue;
+                    }
+                },
+                (None, None) => self.take().await?,
+            };
+            if !more {
                 return Ok(None);
-            }
-            if !self.charge.set(self.reader.buffer.len()) {
-                self.reader.give_up();
-                self.charge.set(self.reader.buffer.len());
             }
         }
     }

@@ -21,7 +21,7 @@ fn read(bytes: &[u8], step: usize, longest: u32) -> (Vec<Read>, usize) {
             frames.push(match frame {
                 Frame::Whole(bytes) => Read::Whole(bytes.to_vec()),
                 Frame::TooLong(length) => Read::TooLong(length),
-                Frame::NoRoom => panic!("nobody gave up"),
+                Frame::NoRoom(_) | Frame::Stalled(_) => panic!("nobody gave up"),
             });
         }
         assert!(reader.buffer().len() <= longest as usize + 4 + piece.len());
@@ -140,14 +140,14 @@ fn a_frame_that_is_given_up_is_told_when_it_has_gone_by() {
     let long = frame(&[b'x'; 90]);
     reader.buffer().extend_from_slice(&long[..50]);
     assert!(reader.next().is_none());
-    reader.give_up();
-    reader.give_up();
+    reader.give_up(Frame::NoRoom);
+    reader.give_up(Frame::Stalled);
     assert_eq!(reader.buffer().len(), 0);
     reader.buffer().extend_from_slice(&long[50..80]);
     assert!(reader.next().is_none());
     reader.buffer().extend_from_slice(&long[80..]);
     reader.buffer().extend(frame(b"2"));
-    assert!(matches!(reader.next(), Some(Frame::NoRoom)));
+    assert!(matches!(reader.next(), Some(Frame::NoRoom(90))));
     assert!(matches!(reader.next(), Some(Frame::Whole(bytes)) if &bytes[..] == b"2"));
 }
 

@@ -4,15 +4,19 @@
 //! (`server`, `frame`); the call is made if the cell's `authority` covers it. One `table` lists the
 //! tools; each has a file or folder of its own.
 
+mod arguments;
 mod authority;
 mod budget;
+mod call;
 mod files;
 mod frame;
 mod lines;
+mod literal;
 mod paths;
 mod read_file;
 mod replace;
 mod server;
+mod shown;
 mod stubs;
 mod table;
 mod terminal;
@@ -22,13 +26,13 @@ mod tool;
 mod trail;
 mod write_file;
 
+pub use arguments::Arguments;
 pub use authority::{Authority, Terms, ToolCallRecord, ToolEvent, ToolObserver, ToolUse};
+pub use budget::RequestBudget;
 pub use read_file::ReadFile;
 pub use server::{ToolServer, ToolSettings};
 pub use stubs::hermes_tools;
 pub use table::{Grant, ToolTable};
 pub use terminal::{FloorRule, Terminal, hard_floor};
-pub use tool::{
-    Arguments, Parameter, ParameterDefault, Tool, ToolContext, ToolFailure, ToolResult, ToolSpec,
-};
+pub use tool::{Parameter, ParameterDefault, Tool, ToolContext, ToolFailure, ToolResult, ToolSpec};
 pub use write_file::WriteFile;

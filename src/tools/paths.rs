@@ -10,7 +10,8 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Component, Path, PathBuf};
 
-use super::trail::{MAX_LINKS, Trail, without_dots};
+use super::shown::{is_long, other_name, shown, shown_path};
+use super::trail::{Fault, MAX_LINKS, Trail, without_dots};
 use super::{ToolContext, ToolFailure};
 
 const DEVICES: &[&str] = &[
@@ -134,14 +135,26 @@ impl PathGuard {
     ///
     /// Blocks: links are followed.
     pub(crate) fn for_reading(&self, given: &str, path: &Path) -> Result<PathBuf, ToolFailure> {
-        judge("Access denied", given, path, |name| self.read_rule(name))
+        let end = judge("Access denied", given, path, |name| self.read_rule(name))?;
+        match end {
+            (_, Some(Fault::Missing(missing))) => {
+                let also = other_name(given, &missing)
+                    .map_or_else(String::new, |folder| format!(" ({folder} does not exist)"));
+                let given = shown(given);
+                Err(ToolFailure::failed(format!(
+                    "File not found: {given}{also}"
+                )))
+            }
+            (end, _) => Ok(end),
+        }
     }
 
     /// The file behind a path that is to be written, or why it may not be written.
     ///
     /// Neither the file nor its folders need to exist. Blocks: links are followed.
     pub(crate) fn for_writing(&self, given: &str, path: &Path) -> Result<PathBuf, ToolFailure> {
-        judge("Write denied", given, path, |name| self.write_rule(name))
+        // Folders that are missing are made.
+        judge("Write denied", given, path, |name| self.write_rule(name)).map(|(end, _missing)| end)
     }
 
     /// Judges a descriptor by the file it is open on: a link may have been swapped since
@@ -251,13 +264,14 @@ impl PathGuard {
     }
 }
 
-/// Asks for a rule against each name of a path; the file behind it if there is none.
+/// Asks for a rule against each name of a path; the file behind it if there is none, and a folder on
+/// the way to it that is missing.
 fn judge(
     verdict: &str,
     given: &str,
     path: &Path,
     rule_for: impl Fn(&Path) -> Option<Rule>,
-) -> Result<PathBuf, ToolFailure> {
+) -> Result<(PathBuf, Option<Fault>), ToolFailure> {
     if given.is_empty() {
         return Err(ToolFailure::usage(
             "'path' is empty; give the path of a file",
@@ -265,7 +279,8 @@ fn judge(
     }
     if given.contains('\0') {
         return Err(ToolFailure::usage(format!(
-            "'path' holds a NUL character, which no file name can: {given:?}"
+            "'path' holds a NUL character, which no file name can: {:?}",
+            shown(given)
         )));
     }
     let literal = without_dots(path);
@@ -275,12 +290,27 @@ fn judge(
             return Err(refusal(verdict, given, Some(&literal), name, &rule));
         }
     }
-    trail.end.ok_or_else(|| {
-        ToolFailure::failed(format!(
-            "'{given}' leads through more than {MAX_LINKS} symbolic links, probably in a circle; \
-             name the file itself"
-        ))
-    })
+    let Some(end) = trail.end else {
+        return Err(ToolFailure::failed(format!(
+            "'{}' leads through more than {MAX_LINKS} symbolic links, probably in a circle; \
+             name the file itself",
+            shown(given)
+        )));
+    };
+    match trail.fault {
+        Some(Fault::NoFolder(file)) => {
+            let path = if is_long(given) {
+                "the path".to_owned()
+            } else {
+                format!("'{given}'")
+            };
+            Err(ToolFailure::failed(format!(
+                "'{}' is not a directory, and {path} leads through it; correct the path",
+                shown_path(&file)
+            )))
+        }
+        fault => Ok((end, fault)),
+    }
 }
 
 fn refusal(
@@ -293,11 +323,13 @@ fn refusal(
     let alias = if literal == Some(name) {
         String::new()
     } else {
-        format!(" (it leads to {})", name.display())
+        format!(" (it leads to {})", shown_path(name))
     };
     ToolFailure::refused(format!(
-        "{verdict}: '{given}'{alias} is {}; {}",
-        rule.why, rule.instead
+        "{verdict}: '{}'{alias} is {}; {}",
+        shown(given),
+        rule.why,
+        rule.instead
     ))
 }
 

@@ -294,3 +294,76 @@ fn an_open_file_is_judged_by_where_it_is() {
     let environment = fs::File::open("/proc/self/environ").unwrap();
     guard.opened_for_reading("plain", &environment).unwrap_err();
 }
+
+/// As the system has it: what is followed by `/`, `/.` or `/..` must be a directory.
+#[test]
+fn a_file_is_no_folder_on_the_way_to_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = context(folder.path());
+    fs::create_dir(folder.path().join("dir")).unwrap();
+    fs::write(folder.path().join("file"), "").unwrap();
+    symlink("file", folder.path().join("link")).unwrap();
+    symlink("file/", folder.path().join("slash")).unwrap();
+    for path in [
+        "file/",
+        "file//",
+        "file/.",
+        "file/..",
+        "file/../file",
+        "file/../dir/x",
+        "dir/../file/",
+        "dir/../file/../file",
+        "link/",
+        "link/../file",
+        "slash",
+        "slash/x/..",
+    ] {
+        let system = fs::metadata(folder.path().join(path)).unwrap_err();
+        assert_eq!(system.kind(), std::io::ErrorKind::NotADirectory, "{path}");
+        for failure in [
+            reading(&context, path).unwrap_err(),
+            writing(&context, path).unwrap_err(),
+        ] {
+            assert_eq!(failure.class, "exception", "{path}");
+            assert!(
+                failure.message.contains("not a directory"),
+                "{path}: {failure:?}"
+            );
+        }
+    }
+    for path in ["dir/../file", "./file", "dir/./../file", "dir/.././link"] {
+        reading(&context, path).unwrap();
+        writing(&context, path).unwrap();
+    }
+    for path in ["none/../file", "dir/none/../../file", "none/"] {
+        let failure = reading(&context, path).unwrap_err();
+        assert!(
+            failure.message.starts_with("File not found: "),
+            "{failure:?}"
+        );
+    }
+}
+
+/// Every sentence that names a path, with one that is too long to read.
+#[test]
+fn a_long_path_is_cut_and_named_once_in_every_refusal() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = context(folder.path());
+    fs::write(folder.path().join("file"), "").unwrap();
+    let long = format!("start/{}", "part/".repeat(1_200));
+    for path in [
+        format!("{long}.env"),
+        format!("/etc/{long}x"),
+        format!("file/../{long}x"),
+        format!("none/../{long}x"),
+        format!("home/.ssh/{long}x"),
+        format!("{long}\0"),
+    ] {
+        for outcome in [reading(&context, &path), writing(&context, &path)] {
+            let Err(failure) = outcome else { continue };
+            let message = &failure.message;
+            assert!(message.chars().count() < 600, "{message}");
+            assert!(message.matches("[...").count() <= 1, "{message}");
+        }
+    }
+}

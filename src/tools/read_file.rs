@@ -7,13 +7,13 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use async_trait::async_trait;
-use rustix::fs::OFlags;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::files::{self, OpenFailure};
+use super::files::{self, Errand};
 use super::lines::{Bounds, LineWindow};
 use super::paths::PathGuard;
+use super::shown::{named, other_name, shown};
 use super::{
     Arguments, Parameter, ParameterDefault, Tool, ToolContext, ToolFailure, ToolResult, ToolSpec,
 };
@@ -67,6 +67,13 @@ static SPEC: ToolSpec = ToolSpec {
         "is_binary",
     ],
     refused: &[],
+};
+
+const ERRAND: Errand = Errand {
+    tool: "read_file",
+    attempt: "read",
+    with_folder: "list it with os.listdir and name a file in it",
+    with_other: "open it in the cell if you mean to wait for its data",
 };
 
 /// Reads lines of a text file.
@@ -158,32 +165,16 @@ impl Request {
         let guard = PathGuard::new(context);
         let asked = context.resolve(&self.path)?;
         let path = guard.for_reading(&self.path, &asked)?;
-        let name = files::named(&self.path, &path);
-        let (mut file, metadata) =
-            files::open_regular(&path, OFlags::RDONLY).map_err(|failure| match failure {
-                OpenFailure::NotRegular(kind) => ToolFailure::refused(format!(
-                    "{name} is {kind}, and read_file reads regular files only; {}",
-                    if kind == "a directory" {
-                        "list it with os.listdir and name a file in it"
-                    } else {
-                        "open it in the cell if you mean to wait for its data"
-                    }
-                )),
-                // A file that is not there is the everyday case: no more words than needed.
-                OpenFailure::Io(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                    ) =>
-                {
-                    ToolFailure::failed(if path.as_os_str() == self.path.as_str() {
-                        format!("File not found: {}", self.path)
-                    } else {
-                        format!("File not found: {} (that is {})", self.path, path.display())
-                    })
-                }
-                OpenFailure::Io(error) => files::system_failure(SPEC.name, "read", &name, &error),
-            })?;
+        let name = named(&self.path, &path);
+        let Some((mut file, metadata)) = ERRAND.open(&path, &name)? else {
+            // The everyday case: no more words than needed.
+            let also = other_name(&self.path, &path)
+                .map_or_else(String::new, |other| format!(" (that is {other})"));
+            let given = shown(&self.path);
+            return Err(ToolFailure::failed(format!(
+                "File not found: {given}{also}"
+            )));
+        };
         guard.opened_for_reading(&self.path, &file)?;
         self.scan(&mut file, metadata.len(), &name, stop)
     }
@@ -213,8 +204,7 @@ impl Request {
             if stop.is_cancelled() {
                 return Err(files::stopped(SPEC.name, &self.path));
             }
-            let count = fill(file, &mut chunk)
-                .map_err(|error| files::system_failure(SPEC.name, "read", name, &error))?;
+            let count = fill(file, &mut chunk).map_err(|error| ERRAND.failed(name, &error))?;
             let mut bytes = chunk.get(..count).unwrap_or_default();
             if read_bytes == 0 {
                 kind = kind_by_first_bytes(bytes);

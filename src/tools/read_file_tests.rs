@@ -330,3 +330,41 @@ fn a_second_read_is_like_the_first() {
         assert_eq!(call(&ReadFile, &context, json!({"path": "f"})), first);
     }
 }
+
+#[test]
+fn a_file_with_a_slash_behind_it_is_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "text").unwrap();
+    let context = context(folder.path());
+    for path in ["file/", "file/.", "file/../file"] {
+        let result = call(&ReadFile, &context, json!({"path": path}));
+        let error = error_of(&result, "exception");
+        assert!(error.contains("not a directory"), "{error}");
+    }
+    let error = error_of(
+        &call(&ReadFile, &context, json!({"path": "file/x"})),
+        "exception",
+    );
+    assert!(error.contains("Not a directory"), "{error}");
+    fs::create_dir(folder.path().join("dir")).unwrap();
+    let result = call(&ReadFile, &context, json!({"path": "dir/../file"}));
+    assert_eq!(result["content"], "text");
+}
+
+#[test]
+fn a_long_path_is_cut_and_named_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = context(folder.path());
+    for path in [
+        "part/".repeat(1_200) + "end.txt",
+        "a".repeat(6_000),
+        format!("{}/{}", folder.path().display(), "part/".repeat(500)),
+    ] {
+        let error = error_of(
+            &call(&ReadFile, &context, json!({"path": path})),
+            "exception",
+        );
+        assert!(error.chars().count() < 400, "{error}");
+        assert_eq!(error.matches("[...").count(), 1, "{error}");
+    }
+}

@@ -12,16 +12,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::value::RawValue;
+use bytes::BytesMut;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
-use super::authority::no_active_cell;
 use super::budget::RequestBudget;
-use super::frame::{self, Connection, Frame, Hello, Request};
-use super::{Arguments, Authority, Tool, ToolContext, ToolFailure, ToolResult, ToolTable};
+use super::call::{Call, Reply, said};
+use super::frame::{Connection, Frame, Hello};
+use super::{Authority, ToolFailure, ToolTable};
 use crate::ids::random_hex;
 use crate::process::is_descendant;
 
@@ -32,6 +33,8 @@ const MAX_CONNECTIONS: usize = 1_024;
 const MAX_CALLS: usize = 64;
 /// How long to wait for a descriptor when none is left and no connection ends.
 const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
+/// A request of more bytes is read beside the runtime.
+const LONG_REQUEST: usize = 1 << 20;
 /// How long a connection may take to say who it is.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -46,16 +49,17 @@ pub struct ToolSettings {
     pub user_home: Option<PathBuf>,
     /// The limit of one `terminal` call.
     pub terminal_timeout: Duration,
+    /// What the long requests of all its sessions may take together.
+    pub requests: Arc<RequestBudget>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    settings: ToolSettings,
+pub(super) struct Shared {
+    pub(super) settings: ToolSettings,
     token: String,
     kernel: AtomicU32,
     authority: Mutex<Option<Arc<Authority>>>,
-    calls: Semaphore,
-    budget: Arc<RequestBudget>,
+    pub(super) calls: Semaphore,
 }
 
 /// The socket of one session. Dropping it closes all connections and removes the socket.
@@ -82,7 +86,6 @@ impl ToolServer {
             kernel: AtomicU32::new(0),
             authority: Mutex::default(),
             calls: Semaphore::new(MAX_CALLS),
-            budget: RequestBudget::new(),
         });
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { shared, path, task })
@@ -119,10 +122,23 @@ impl Drop for ToolServer {
 }
 
 impl Shared {
-    fn authority(&self) -> MutexGuard<'_, Option<Arc<Authority>>> {
+    pub(super) fn authority(&self) -> MutexGuard<'_, Option<Arc<Authority>>> {
         self.authority
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fires when the cell that runs has ended; has fired if none runs.
+    fn cell(&self) -> CancellationToken {
+        let authority = self.authority();
+        authority.as_ref().map_or_else(
+            || {
+                let none = CancellationToken::new();
+                none.cancel();
+                none
+            },
+            |authority| authority.cancelled().clone(),
+        )
     }
 }
 
@@ -160,9 +176,9 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
     }
 }
 
-async fn serve(stream: UnixStream, shared: &Shared) -> io::Result<()> {
-    let mut connection = Connection::new(stream, &shared.budget);
-    match timeout(HELLO_DEADLINE, connection.read()).await {
+async fn serve(stream: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
+    let mut connection = Connection::new(stream, &shared.settings.requests);
+    match timeout(HELLO_DEADLINE, connection.read(|| shared.cell())).await {
         Ok(Ok(Some((Frame::Whole(bytes), _)))) => {
             if let Err(reason) = admitted(connection.stream(), &bytes, shared) {
                 tracing::warn!(reason, "a tool connection was refused");
@@ -174,30 +190,32 @@ async fn serve(stream: UnixStream, shared: &Shared) -> io::Result<()> {
         Ok(Err(error)) => return Err(error),
     }
     connection.trust();
-    while let Some((frame, charge)) = connection.read().await? {
+    while let Some((frame, room)) = connection.read(|| shared.cell()).await? {
         let reply = match frame {
-            Frame::Whole(bytes) => match Request::read(&bytes) {
-                Ok(request) => {
-                    let call = Call::of(&request, shared);
-                    drop(bytes);
-                    match call {
-                        Ok(call) => call.make(shared, &mut connection).await,
-                        Err(refusal) => Reply::Says(refusal),
-                    }
-                }
-                Err((id, sentence)) => Reply::Says(said(id, ToolFailure::usage(sentence))),
+            Frame::Whole(bytes) => match call(bytes, shared).await {
+                Ok(call) => call.make(shared, &mut connection).await,
+                Err(refusal) => Reply::Says(refusal),
             },
             Frame::TooLong(bytes) => {
                 let sentence = format!("a request of {bytes} bytes; the limit is 64 MiB");
                 Reply::Says(said(None, ToolFailure::usage(sentence)))
             }
-            Frame::NoRoom => {
-                let sentence = "too many long requests are on their way; try again when some of \
-                                them are done";
+            Frame::NoRoom(bytes) => {
+                let sentence = format!(
+                    "a request of {bytes} bytes found no room beside others before the cell ended; \
+                     make long ones one after the other"
+                );
+                Reply::Says(said(None, ToolFailure::new("limit", sentence)))
+            }
+            Frame::Stalled(bytes) => {
+                let sentence = format!(
+                    "a request of {bytes} bytes stopped in the middle while others waited; make it \
+                     again"
+                );
                 Reply::Says(said(None, ToolFailure::new("limit", sentence)))
             }
         };
-        drop(charge);
+        drop(room);
         match reply {
             Reply::Says(frame) => connection.write(&frame).await?,
             // A place is held for as long as its caller does not read, and at most to the end of
@@ -220,11 +238,18 @@ async fn serve(stream: UnixStream, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// A reply that only says what is wrong.
-fn said(id: Option<u64>, failure: ToolFailure) -> Vec<u8> {
-    let mut result = ToolResult::new();
-    failure.add_to(&mut result);
-    frame::encode(id, &result).unwrap_or_default()
+/// The call that a request asks for, or the reply that refuses it.
+async fn call(bytes: BytesMut, shared: &Arc<Shared>) -> Result<Call, Vec<u8>> {
+    if bytes.len() <= LONG_REQUEST {
+        return Call::read(bytes, shared);
+    }
+    // To read this much would hold the runtime up.
+    let shared = Arc::clone(shared);
+    let reading = tokio::task::spawn_blocking(move || Call::read(bytes, &shared));
+    reading.await.unwrap_or_else(|error| {
+        let sentence = format!("the request could not be read ({error}); try again");
+        Err(said(None, ToolFailure::failed(sentence)))
+    })
 }
 
 /// Whether the other end may call tools of this session.
@@ -258,128 +283,6 @@ fn same(left: &[u8], right: &[u8]) -> bool {
             .zip(right)
             .fold(0, |differ, (left, right)| differ | (left ^ right))
             == 0
-}
-
-/// What a request is answered with.
-enum Reply<'a> {
-    /// A frame that says no.
-    Says(Vec<u8>),
-    /// A frame with the result of a call.
-    Made {
-        frame: Vec<u8>,
-        authority: Arc<Authority>,
-        place: SemaphorePermit<'a>,
-    },
-    /// The caller is gone.
-    Nobody,
-}
-
-/// A call that its cell may make, as far as can be seen before it is counted.
-struct Call {
-    id: u64,
-    tool: Arc<dyn Tool>,
-    authority: Arc<Authority>,
-    arguments: Result<Arguments, ToolFailure>,
-    cwd: Option<PathBuf>,
-}
-
-impl Call {
-    /// Finds out what is asked for, and whose cell asks; otherwise the reply that refuses it.
-    fn of(request: &Request<'_>, shared: &Shared) -> Result<Self, Vec<u8>> {
-        let id = Some(request.id);
-        let table = &shared.settings.table;
-        let authority = shared.authority().clone();
-        let Some(tool) = table.find(&request.tool) else {
-            let grant = authority.map(|authority| authority.terms().grant.clone());
-            let callable = grant.unwrap_or_default().in_words(table);
-            let name: String = request.tool.chars().take(100).collect();
-            let sentence = format!("'{name}' cannot be called from a cell; {callable}");
-            return Err(said(id, ToolFailure::refused(sentence)));
-        };
-        let spec = tool.spec();
-        let refused = |failure: ToolFailure| {
-            Err(frame::encode(id, &failure.into_result(spec)).unwrap_or_default())
-        };
-        let of_this_cell = |authority: &Arc<Authority>| authority.terms().cell == request.cell;
-        let Some(authority) = authority.filter(of_this_cell) else {
-            return refused(no_active_cell(request.cell));
-        };
-        let arguments = Arguments::read(spec.name, request.args.map(RawValue::get));
-        // A keyword that is refused costs nothing, as any refusal.
-        if let Ok(arguments) = &arguments
-            && let Err(failure) = arguments.check_names(spec)
-            && failure.class == "refused"
-        {
-            return refused(failure);
-        }
-        Ok(Self {
-            id: request.id,
-            tool: Arc::clone(tool),
-            authority,
-            arguments,
-            cwd: request.directory(),
-        })
-    }
-
-    /// Makes it when there is a place, unless its cell ends or its caller goes away before.
-    async fn make<'a>(self, shared: &'a Shared, connection: &mut Connection) -> Reply<'a> {
-        let Self {
-            id,
-            tool,
-            authority,
-            arguments,
-            cwd,
-        } = self;
-        let spec = tool.spec();
-        let reply = |result: ToolResult| frame::encode(Some(id), &result).unwrap_or_default();
-        let place = tokio::select! {
-            biased;
-            place = shared.calls.acquire() => place.ok(),
-            () = authority.cancelled().cancelled() => None,
-            () = connection.closed() => return Reply::Nobody,
-        };
-        let Some(place) = place else {
-            let failure = no_active_cell(authority.terms().cell);
-            return Reply::Says(reply(failure.into_result(spec)));
-        };
-        let call = match authority.dispatch(spec.name, &shared.settings.table) {
-            Ok(call) => call,
-            Err(failure) => return Reply::Says(reply(failure.into_result(spec))),
-        };
-        let terms = authority.terms();
-        let context = ToolContext {
-            cwd,
-            agent_home: shared.settings.agent_home.clone(),
-            user_home: shared.settings.user_home.clone(),
-            deadline: terms.deadline,
-            cancelled: authority.cancelled().clone(),
-            jobs: Arc::clone(&terms.jobs),
-            environment: Arc::clone(&terms.environment),
-            terminal_timeout: shared.settings.terminal_timeout,
-        };
-        // Whatever a tool started ends when its future is dropped.
-        let mut result = match arguments {
-            Err(failure) => failure.into_result(spec),
-            Ok(arguments) => tokio::select! {
-                biased;
-                result = tool.call(arguments, &context) => result,
-                () = authority.cancelled().cancelled() => {
-                    ToolFailure::new("interrupted", "the cell has ended").into_result(spec)
-                }
-                () = connection.closed() => return Reply::Nobody,
-            },
-        };
-        let frame = frame::encode(Some(id), &result).unwrap_or_else(|| {
-            result = frame::too_long(&result);
-            reply(result.clone())
-        });
-        call.finished(!result.contains_key("error"));
-        Reply::Made {
-            frame,
-            authority,
-            place,
-        }
-    }
 }
 
 #[cfg(test)]

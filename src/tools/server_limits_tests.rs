@@ -1,12 +1,13 @@
 //! How much a session may ask for at once.
 
 use super::*;
+use crate::tools::frame::MAX_REQUEST_BYTES;
 
 #[tokio::test]
 async fn a_request_that_is_too_long_is_skipped() {
     let house = House::new(50);
     let mut client = house.client().await;
-    let length = frame::MAX_REQUEST_BYTES + 1;
+    let length = MAX_REQUEST_BYTES + 1;
     client.0.write_all(&length.to_le_bytes()).await.unwrap();
     let piece = vec![b' '; 1 << 20];
     let mut left = length as usize;
@@ -35,41 +36,99 @@ async fn a_tree_takes_no_more_memory_than_its_text_allows() {
     assert_eq!(client.echo(2, &text).await, ok(&text));
 }
 
+/// One of the longest requests, all but its last byte.
+async fn unfinished(house: &House) -> Client {
+    let mut client = house.client().await;
+    let length = MAX_REQUEST_BYTES;
+    let mut frame = length.to_le_bytes().to_vec();
+    frame.resize(length as usize + 3, b' ');
+    client.0.write_all(&frame).await.unwrap();
+    client
+}
+
+/// A long request beside that, and its reply when it comes.
+fn waiting(mut client: Client) -> tokio::task::JoinHandle<(Client, Value)> {
+    tokio::spawn(async move {
+        let text = "y".repeat(20 << 20);
+        client.request(1, json!({"text": text, "size": 3})).await;
+        let (_, result) = client.reply().await.unwrap();
+        (client, result)
+    })
+}
+
+async fn is_wanted(house: &House) {
+    let began = Instant::now();
+    while !house.server.shared.settings.requests.is_wanted() {
+        assert!(began.elapsed() < Duration::from_secs(20));
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
-async fn long_requests_share_a_budget() {
+async fn long_requests_wait_for_room_and_short_ones_go_on() {
+    let house = House::new(50);
+    let held = unfinished(&house).await;
+    let long = waiting(house.client().await);
+    is_wanted(&house).await;
+    let mut client = house.client().await;
+    let text = "y".repeat(60 << 10);
+    assert_eq!(client.echo(2, &text).await, ok(&text));
+    assert!(!long.is_finished());
+    drop(held);
+    let (mut client, result) = long.await.unwrap();
+    assert_eq!(result, ok("xxx"));
+    assert_eq!(client.echo(3, "again").await, ok("again"));
+}
+
+#[tokio::test]
+async fn what_is_only_announced_takes_no_room() {
     let house = House::new(50);
     let mut held = Vec::new();
-    // Two of the longest are on their way, all but their last byte.
-    for _ in 0..2 {
+    for _ in 0..20 {
         let mut client = house.client().await;
-        let length = frame::MAX_REQUEST_BYTES;
-        client.0.write_all(&length.to_le_bytes()).await.unwrap();
-        client
-            .0
-            .write_all(&vec![b' '; length as usize - 1])
-            .await
-            .unwrap();
+        let mut frame = MAX_REQUEST_BYTES.to_le_bytes().to_vec();
+        frame.resize(50 << 10, b' ');
+        client.0.write_all(&frame).await.unwrap();
         held.push(client);
     }
-    let text = "y".repeat(1 << 20);
-    let mut client = house.client().await;
-    client.request(1, json!({"text": text})).await;
-    let (_, result) = client.reply().await.unwrap();
-    assert_fails(&result, "limit", "too many long requests");
-    assert_eq!(
-        client.echo(2, "short ones go on").await,
-        ok("short ones go on")
-    );
+    assert_eq!(waiting(house.client().await).await.unwrap().1, ok("xxx"));
+}
+
+#[tokio::test]
+async fn the_room_is_shared_by_all_sessions() {
+    let house = House::new(50);
+    let other = House::with(50, Arc::clone(&house.server.shared.settings.requests));
+    let held = unfinished(&house).await;
+    let long = waiting(other.client().await);
+    is_wanted(&house).await;
     drop(held);
-    let began = Instant::now();
-    loop {
-        client.request(3, json!({"text": text})).await;
-        let (_, result) = client.reply().await.unwrap();
-        if result == ok(&text) {
-            break;
-        }
-        assert!(began.elapsed() < Duration::from_secs(20));
-    }
+    assert_eq!(long.await.unwrap().1, ok("xxx"));
+}
+
+#[tokio::test]
+async fn a_request_waits_for_room_no_longer_than_its_cell_lives() {
+    let house = House::new(50);
+    let _held = unfinished(&house).await;
+    let long = waiting(house.client().await);
+    is_wanted(&house).await;
+    house.authority.retire();
+    let (mut client, result) = long.await.unwrap();
+    assert_fails(&result, "limit", "found no room beside others");
+    house.server.open(House::cell(1, 50));
+    assert_eq!(client.echo(3, "again").await, ok("again"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_stops_in_the_middle_makes_room_for_those_that_wait() {
+    let house = House::new(50);
+    let mut held = unfinished(&house).await;
+    let long = waiting(house.client().await);
+    is_wanted(&house).await;
+    assert_eq!(long.await.unwrap().1, ok("xxx"));
+    held.0.write_all(b" ").await.unwrap();
+    let (_, result) = held.reply().await.unwrap();
+    assert_fails(&result, "limit", "stopped in the middle");
+    assert_eq!(held.echo(3, "again").await, ok("again"));
 }
 
 #[tokio::test]

@@ -8,7 +8,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 use crate::tools::testing::NoJobs;
-use crate::tools::{Grant, Parameter, ParameterDefault, Terms, ToolSpec, ToolUse};
+use crate::tools::{
+    Arguments, Grant, Parameter, ParameterDefault, Terms, Tool, ToolContext, ToolResult, ToolSpec,
+    ToolUse,
+};
 
 /// Answers with what it was given, after a while if that is asked for.
 #[derive(Debug)]
@@ -75,12 +78,17 @@ struct House {
 
 impl House {
     fn new(max_calls: u32) -> Self {
+        Self::with(max_calls, RequestBudget::new())
+    }
+
+    fn with(max_calls: u32, requests: Arc<RequestBudget>) -> Self {
         let folder = tempfile::tempdir_in("/tmp").unwrap();
         let settings = ToolSettings {
             table: ToolTable::of(vec![Arc::new(Echo)]),
             agent_home: folder.path().to_owned(),
             user_home: None,
             terminal_timeout: Duration::from_secs(1),
+            requests,
         };
         let server = ToolServer::bind(folder.path(), settings).unwrap();
         server.admit(std::process::id());

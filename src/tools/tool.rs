@@ -3,22 +3,19 @@
 //! Tools run in the manager, on behalf of code in a cell. A tool never panics, never prints and
 //! never blocks the runtime: work that blocks goes through [`tokio::task::spawn_blocking`].
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::Arguments;
+use super::shown::shown_path;
 use crate::provisioner::JobRunner;
-
-/// The longest list or dict that is taken as an argument, in bytes of JSON.
-const LONGEST_TREE: usize = 1 << 20;
 
 /// The JSON object that a tool returns.
 ///
@@ -113,7 +110,7 @@ impl ToolContext {
             None => Err(ToolFailure::failed(format!(
                 "'{}' is relative to the working directory, which is gone; change to another one \
                  with os.chdir() or give an absolute path",
-                path.display()
+                shown_path(path)
             ))),
         }
     }
@@ -186,183 +183,5 @@ impl ToolFailure {
             "error_class".to_owned(),
             Value::String(self.class.to_owned()),
         );
-    }
-}
-
-/// The arguments of one call, checked as they are taken out.
-///
-/// Every message names the tool, the argument, the type it has and the type it should have.
-#[derive(Debug, Clone)]
-pub struct Arguments {
-    tool: &'static str,
-    values: Map<String, Value>,
-}
-
-impl Arguments {
-    /// Wraps the JSON object that came with the call.
-    pub fn new(tool: &'static str, values: Map<String, Value>) -> Self {
-        Self { tool, values }
-    }
-
-    /// Reads the JSON object that came with the call.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if it is no object, or names the argument that cannot be read.
-    pub(super) fn read(tool: &'static str, json: Option<&str>) -> Result<Self, ToolFailure> {
-        let usage = |sentence: String| Err(ToolFailure::usage(format!("{tool}: {sentence}")));
-        let raw: BTreeMap<String, &RawValue> = match json.map(serde_json::from_str) {
-            None => BTreeMap::new(),
-            Some(Ok(raw)) => raw,
-            Some(Err(_)) => return usage("'args' must be an object of arguments".to_owned()),
-        };
-        let mut values = Map::new();
-        for (name, raw) in raw {
-            let raw = raw.get();
-            // As a tree of values a list takes many times the memory of its text.
-            if raw.len() > LONGEST_TREE && !raw.starts_with('"') {
-                let bytes = raw.len();
-                return usage(format!(
-                    "'{name}' is a list or dict of {bytes} bytes, the most is {LONGEST_TREE}; give \
-                     it in parts"
-                ));
-            }
-            match serde_json::from_str(raw) {
-                Ok(value) => values.insert(name, value),
-                Err(error) => return usage(format!("'{name}' cannot be read: {error}")),
-            };
-        }
-        Ok(Self { tool, values })
-    }
-
-    /// Refuses names that the tool does not have.
-    ///
-    /// # Errors
-    ///
-    /// `refused` for a keyword of `spec.refused`, `usage` for any other unknown name.
-    pub fn check_names(&self, spec: &ToolSpec) -> Result<(), ToolFailure> {
-        for (name, value) in &self.values {
-            if spec
-                .parameters
-                .iter()
-                .any(|parameter| parameter.name == name)
-            {
-                continue;
-            }
-            if spec.refused.contains(&name.as_str()) {
-                // A switch that is off asks for nothing.
-                if matches!(value, Value::Null | Value::Bool(false)) {
-                    continue;
-                }
-                return Err(ToolFailure::refused(format!(
-                    "{}: '{name}' is not available from a cell: the command runs in the foreground \
-                     and the call returns when it ends; leave '{name}' out",
-                    self.tool
-                )));
-            }
-            let known: Vec<&str> = spec.parameters.iter().map(|p| p.name).collect();
-            return Err(ToolFailure::usage(format!(
-                "{}: unknown argument '{name}'; it takes {}",
-                self.tool,
-                known.join(", ")
-            )));
-        }
-        Ok(())
-    }
-
-    /// Whether the argument was left out or is null.
-    pub fn is_absent(&self, name: &str) -> bool {
-        matches!(self.values.get(name), None | Some(Value::Null))
-    }
-
-    /// A string that must be there.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if it is missing or not a string.
-    pub fn text(&self, name: &str) -> Result<&str, ToolFailure> {
-        match self.values.get(name) {
-            Some(Value::String(text)) => Ok(text),
-            None | Some(Value::Null) => Err(ToolFailure::usage(format!(
-                "{}: missing required argument '{name}' (a string)",
-                self.tool
-            ))),
-            Some(other) => Err(self.wrong_type(name, "a string", other)),
-        }
-    }
-
-    /// A string, or `None` when left out.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if it is there and not a string.
-    pub fn optional_text(&self, name: &str) -> Result<Option<&str>, ToolFailure> {
-        if self.is_absent(name) {
-            Ok(None)
-        } else {
-            self.text(name).map(Some)
-        }
-    }
-
-    /// An integer, or `None` when left out. A float with no fraction is taken as one.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if it is there and not a whole number.
-    pub fn optional_integer(&self, name: &str) -> Result<Option<i64>, ToolFailure> {
-        match self.values.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => match (value.as_i64(), value.as_f64()) {
-                (Some(whole), _) => Ok(Some(whole)),
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    reason = "checked to be whole and within the exact range of f64"
-                )]
-                (None, Some(float)) if float.fract() == 0.0 && float.abs() < 9e15 => {
-                    Ok(Some(float as i64))
-                }
-                (None, Some(_)) => Err(ToolFailure::usage(format!(
-                    "{}: '{name}' must be a whole number that fits into 64 bits, got {value}",
-                    self.tool
-                ))),
-                (None, None) => Err(self.wrong_type(name, "a whole number", value)),
-            },
-        }
-    }
-
-    /// A number of seconds, or `None` when left out.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if it is there and not a number above zero.
-    pub fn optional_seconds(&self, name: &str) -> Result<Option<Duration>, ToolFailure> {
-        match self.values.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => match value.as_f64() {
-                Some(seconds) if seconds > 0.0 => Ok(Some(
-                    Duration::try_from_secs_f64(seconds.min(86_400.0)).unwrap_or(Duration::MAX),
-                )),
-                Some(_) => Err(ToolFailure::usage(format!(
-                    "{}: '{name}' must be above 0 seconds, got {value}",
-                    self.tool
-                ))),
-                None => Err(self.wrong_type(name, "a number of seconds", value)),
-            },
-        }
-    }
-
-    fn wrong_type(&self, name: &str, wanted: &str, got: &Value) -> ToolFailure {
-        let kind = match got {
-            Value::Null => "None",
-            Value::Bool(_) => "a bool",
-            Value::Number(_) => "a number",
-            Value::String(_) => "a string",
-            Value::Array(_) => "a list",
-            Value::Object(_) => "a dict",
-        };
-        ToolFailure::usage(format!(
-            "{}: '{name}' must be {wanted}, got {kind}",
-            self.tool
-        ))
     }
 }

@@ -8,13 +8,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use rustix::fs::{Access, OFlags};
+use rustix::fs::Access;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::files::{self, OpenFailure};
+use super::files::{self, Errand};
 use super::paths::PathGuard;
 use super::replace::{self, NewFolders, Trouble};
+use super::shown::{named, shown};
 use super::{
     Arguments, Parameter, ParameterDefault, Tool, ToolContext, ToolFailure, ToolResult, ToolSpec,
 };
@@ -48,6 +49,13 @@ static SPEC: ToolSpec = ToolSpec {
     refused: &[],
 };
 
+const ERRAND: Errand = Errand {
+    tool: "write_file",
+    attempt: "write",
+    with_folder: "name a file in it",
+    with_other: "open it in the cell if you mean to write to it",
+};
+
 /// Writes a text file.
 ///
 /// The bytes go to a new file beside the target, which then takes its name: a failure leaves the
@@ -68,7 +76,7 @@ impl Tool for WriteFile {
     }
 
     async fn call(&self, arguments: Arguments, context: &ToolContext) -> ToolResult {
-        let outcome = match Request::from_arguments(&arguments) {
+        let outcome = match Request::from_arguments(arguments) {
             Ok(request) => {
                 files::run_blocking(SPEC.name, context, move |context, stop| {
                     request.write(context, stop)
@@ -98,18 +106,19 @@ struct Written {
 }
 
 impl Request {
-    fn from_arguments(arguments: &Arguments) -> Result<Self, ToolFailure> {
+    fn from_arguments(mut arguments: Arguments) -> Result<Self, ToolFailure> {
         arguments.check_names(&SPEC)?;
-        let path = arguments.text("path")?.to_owned();
-        if path.ends_with('/') {
+        let path = arguments.take_text("path")?;
+        if let Some((_, "" | "." | "..")) = path.rsplit_once('/') {
             return Err(ToolFailure::usage(format!(
-                "write_file: '{path}' ends in '/', which names a folder; add the name of a file \
-                 (missing folders are made)"
+                "write_file: '{}' names a folder; add the name of a file (missing folders are made)",
+                shown(&path)
             )));
         }
         Ok(Self {
             path,
-            content: arguments.text("content")?.to_owned(),
+            // It may be long: there is one of it.
+            content: arguments.take_text("content")?,
         })
     }
 
@@ -120,8 +129,8 @@ impl Request {
     ) -> Result<Written, ToolFailure> {
         let asked = context.resolve(&self.path)?;
         let path = PathGuard::new(context).for_writing(&self.path, &asked)?;
-        let name = files::named(&self.path, &path);
-        let failed = |error: &io::Error| files::system_failure(SPEC.name, "write", &name, error);
+        let name = named(&self.path, &path);
+        let failed = |error: &io::Error| ERRAND.failed(&name, error);
         let mut existing = Existing::open(&path, &name)?;
         if is_numbered(&self.content) {
             let truly = match &mut existing {
@@ -183,28 +192,13 @@ struct Existing {
 
 impl Existing {
     fn open(path: &Path, name: &str) -> Result<Option<Self>, ToolFailure> {
-        match files::open_regular(path, OFlags::RDONLY) {
-            Ok((file, metadata)) => {
-                // A new file could take the place of a write-protected one, against its owner's
-                // wish.
-                rustix::fs::access(path, Access::WRITE_OK).map_err(|errno| {
-                    files::system_failure(SPEC.name, "write", name, &errno.into())
-                })?;
-                Ok(Some(Self { file, metadata }))
-            }
-            Err(OpenFailure::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(OpenFailure::Io(error)) => {
-                Err(files::system_failure(SPEC.name, "write", name, &error))
-            }
-            Err(OpenFailure::NotRegular(kind)) => Err(ToolFailure::refused(format!(
-                "write_file: {name} is {kind}, and only regular files are written; {}",
-                if kind == "a directory" {
-                    "name a file in it"
-                } else {
-                    "open it in the cell if you mean to write to it"
-                }
-            ))),
-        }
+        let Some((file, metadata)) = ERRAND.open(path, name)? else {
+            return Ok(None);
+        };
+        // A new file could take the place of a write-protected one, against its owner's wish.
+        rustix::fs::access(path, Access::WRITE_OK)
+            .map_err(|errno| ERRAND.failed(name, &errno.into()))?;
+        Ok(Some(Self { file, metadata }))
     }
 
     /// The text as bytes, with the line ends and the byte order mark of this file.
@@ -218,7 +212,7 @@ impl Existing {
             // is; any other text takes the kind of the file.
             let keeps = bare && text.contains("\r\n") && self.is_mixed(&head)?;
             if bare && !keeps {
-                text = text.replace("\r\n", "\n").replace('\n', "\r\n");
+                text = with_carriage_returns(&text);
             }
         }
         if head.starts_with(BYTE_ORDER_MARK.as_bytes()) && !text.starts_with(BYTE_ORDER_MARK) {
@@ -250,6 +244,22 @@ impl Existing {
         self.file.rewind()?;
         Ok(is_numbered(&String::from_utf8_lossy(&bytes)))
     }
+}
+
+/// The text with a carriage return before every newline.
+fn with_carriage_returns(text: &str) -> String {
+    let newlines = text.bytes().filter(|byte| *byte == b'\n').count();
+    let mut returned = String::with_capacity(text.len() + newlines);
+    for line in text.split_inclusive('\n') {
+        match line.strip_suffix('\n') {
+            Some(bare) if !bare.ends_with('\r') => {
+                returned.push_str(bare);
+                returned.push_str("\r\n");
+            }
+            _ => returned.push_str(line),
+        }
+    }
+    returned
 }
 
 /// Whether a newline without a carriage return before it is there, and whether the last byte is a

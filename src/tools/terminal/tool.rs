@@ -12,6 +12,7 @@ use super::foreground::{Ending, Limit, run_in_foreground};
 use super::hard_floor::hard_floor;
 use crate::output::Windowed;
 use crate::provisioner::{JobExit, JobSpec};
+use crate::tools::shown::{named, shown_path};
 use crate::tools::{
     Arguments, Parameter, ParameterDefault, Tool, ToolContext, ToolFailure, ToolResult, ToolSpec,
 };
@@ -165,7 +166,7 @@ async fn directory(workdir: Option<&str>, context: &ToolContext) -> Result<PathB
             cwd => Err(ToolFailure::failed(format!(
                 "terminal: the working directory{} is gone; change to another one or give 'workdir'",
                 cwd.as_ref()
-                    .map_or_else(String::new, |cwd| format!(" {}", cwd.display()))
+                    .map_or_else(String::new, |cwd| format!(" {}", shown_path(cwd)))
             ))),
         };
     };
@@ -174,8 +175,8 @@ async fn directory(workdir: Option<&str>, context: &ToolContext) -> Result<PathB
         return Ok(path);
     }
     Err(ToolFailure::usage(format!(
-        "terminal: 'workdir' must be an existing directory, got '{given}' ({})",
-        path.display()
+        "terminal: 'workdir' must be an existing directory, got {}",
+        named(given, &path)
     )))
 }
 

@@ -1,0 +1,10 @@
+//! Where sockets and staged files live: private folders with short paths, and what becomes of those
+//! whose maker is gone.
+
+mod claim;
+mod private;
+mod sockets;
+
+pub(crate) use claim::{Claim, is_random_name, sweep};
+pub use private::{is_private, private_bases, private_folder};
+pub use sockets::{FolderError, OwnFolder, socket_folder};
