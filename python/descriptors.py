@@ -44,6 +44,10 @@ class Guard:
     """Duplicates of stdin, stdout and stderr, and the check whether 0 to 2 are still the same."""
 
     def __init__(self) -> None:
+        self._kept: list[tuple[int, int, tuple[int, ...]]] = []
+
+    def keep(self) -> None:
+        """From now on they are what they are to be."""
         self._kept = [(fd, high(fd), _identity(fd)) for fd in (0, 1, 2)]
 
     def stderr_fd(self) -> int:
@@ -77,14 +81,3 @@ class Guard:
                 continue
             warnings.append(f"the cell closed or moved descriptor {fd} ({name}); it was put right")
         return warnings + mending.mend()
-
-
-def close_all_but(kept: set[int]) -> None:
-    """Closes every descriptor that is not named; by listing, since the limit can be 2^30."""
-    for name in os.listdir("/proc/self/fd"):
-        fd = int(name)
-        if fd not in kept:
-            try:
-                os.close(fd)
-            except OSError:
-                pass

@@ -18,24 +18,25 @@ import os
 import resource
 import select
 import sys
-from _socket import AF_UNIX, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socket
-from struct import calcsize, unpack
+from _socket import AF_UNIX, SOCK_SEQPACKET, socket
 
-from . import job, kernel, platform_calls, streams
+from . import job, kernel, orders, platform_calls, spare, streams
 from .descriptors import high
+from .detaching import OF_ONE_SESSION, enter_environment
 from .ground import Reborn
 from .link import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
 PROTOCOL = 1
-_MAX_MESSAGE_BYTES = 65_536
 # Imported while nothing else is to be done: what a cell is likely to need and takes long to load.
 _LATER = ("threading", "linecache", "traceback", "json", "ast", "socket", "subprocess")
 _CALM_MS = 50
-_INT_BYTES = calcsize("i")
+# A kernel has its first result before.
+_SPARE_CALM_MS = 5
 _HELD = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
 
 
@@ -64,6 +65,8 @@ class Forkserver:
         self._later = list(_LATER)
         self._calm = False
         self._preloaded: set[str] = set()
+        self._spare: spare.Spare | None = None
+        self._wants_spare = False
         self._modules = 0
         self._wake, self._woken = os.pipe()
         for fd in (self._wake, self._woken):
@@ -101,8 +104,11 @@ class Forkserver:
             self._calm = not ready
             if changed:
                 self._look_at_children()
-            elif self._later and not ready:
-                self._preload(self._later.pop(0))
+            elif not ready:
+                if self._later:
+                    self._preload(self._later.pop(0))
+                elif self._wants_spare:
+                    self._make_spare()
         self._remove_folder()
 
     def _patience(self) -> int | None:
@@ -111,8 +117,10 @@ class Forkserver:
         Not right after a fork: the new kernel and its manager need the processors, and one that
         runs a single cell is gone before.
         """
-        if not (self._later and self._children):
+        if not (self._later or self._wants_spare) or not self._children:
             return None
+        if not self._later:
+            return _SPARE_CALM_MS
         return 0 if self._calm else _CALM_MS
 
     def _preload(self, name: str) -> None:
@@ -140,29 +148,22 @@ class Forkserver:
 
     def _receive(self) -> bool:
         """Takes one message; whether it may have changed what is to be done about children."""
-        try:
-            data, ancillary, _flags, _address = self._control.recvmsg(_MAX_MESSAGE_BYTES, 256)
-        except OSError:
-            data, ancillary = b"", []
-        fds: list[int] = []
-        for level, kind, payload in ancillary:
-            if level == SOL_SOCKET and kind == SCM_RIGHTS:
-                count = len(payload) // _INT_BYTES
-                fds += unpack(f"{count}i", payload[: count * _INT_BYTES])
+        data, fds = orders.receive(self._control)
         if not data:
             self._end_all()
             return True
         try:
-            return self._handle(loads(data), fds)
+            return self._handle(loads(data), data, fds)
         finally:
             for fd in fds:
                 os.close(fd)
 
-    def _handle(self, message: dict[str, Any], fds: list[int]) -> bool:
+    def _handle(self, message: dict[str, Any], data: bytes, fds: list[int]) -> bool:
         operation = message["op"]
         if operation in ("fork", "job"):
             # With many at once, a look at all of them after each would be the most of the work.
-            self._fork(message, fds)
+            if operation == "job" or not self._use_spare(message["id"], data, fds):
+                self._fork(orders.read(message, fds), fds)
             return False
         if operation == "ack":
             child = self._children.get(message["pid"])
@@ -182,16 +183,12 @@ class Forkserver:
 
     def _end_all(self) -> None:
         self._manager_gone = True
+        # The spare is unknown from now on, and ended as such.
+        self._spare = None
         for pid in list(self._children):
             self._kill(pid)
 
     def _fork(self, message: dict[str, Any], fds: list[int]) -> None:
-        if message.get("elsewhere"):
-            # What is too long for a message stands in a file.
-            with os.fdopen(fds.pop(), "rb") as file:
-                message = loads(file.read())
-        if isinstance(message["cwd"], list):
-            message["cwd"] = bytes(message["cwd"])
         is_job = message["op"] == "job"
         if is_job:
             owner = self._children.get(message["kernel"])
@@ -199,10 +196,10 @@ class Forkserver:
                 # The order was on its way while the kernel ended: nothing would end the job.
                 self._send({"op": "failed", "id": message["id"], "errno": errno.ESRCH})
                 return
-        if len(sys.modules) != self._modules:
-            self._modules = len(sys.modules)
-            preloaded = {name.partition(".")[0] for name in set(sys.modules) - self._bare}
-            self._preloaded = preloaded - {"_warmcell", "hermes_tools", "__main__"}
+        if not is_job:
+            # Here, and not in fresh copies of pages; most kernels of a forkserver have the same.
+            enter_environment(_of_all_sessions(message["env"]))
+        inherited = self._inherited(fds)
         held = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
         try:
             pid = os.fork()
@@ -212,21 +209,65 @@ class Forkserver:
             return
         if pid == 0:
             if is_job:
-                job.become(message, fds, self._pid)
-            self._become_kernel(message, fds)
+                job.become(message, fds, inherited, self._pid)
+            kept = list(fds)
+            fds.clear()
+            self._become_kernel(lambda: (message, kept), inherited)
         self._children[pid] = Child(message.get("kernel", pid))
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         self._send({"op": "forked", "id": message["id"], "pid": pid})
 
-    def _become_kernel(self, message: dict[str, Any], fds: list[int]) -> NoReturn:
+    def _inherited(self, kept: list[int]) -> list[int]:
+        """What a child closes: listed, since the limit can be 2^30."""
+        listed = {int(name) for name in os.listdir("/proc/self/fd")}
+        return sorted(listed - {0, 1, 2, *kept})
+
+    def _become_kernel(
+        self, ordered: Callable[[], tuple[dict[str, Any], list[int]]], inherited: list[int]
+    ) -> NoReturn:
         """In the forked child: leaves all of this behind."""
-        kept = list(fds)
-        fds.clear()
-        child = Reborn(kernel.live(message, kept, self._pid, self._preloaded, self._tools))
+        if len(sys.modules) != self._modules:
+            self._modules = len(sys.modules)
+            preloaded = {name.partition(".")[0] for name in set(sys.modules) - self._bare}
+            self._preloaded = preloaded - {"_warmcell", "hermes_tools", "__main__"}
+        child = Reborn(kernel.live(ordered, inherited, self._pid, self._preloaded, self._tools))
         if sys.flags.inspect:
             # Python would not end now, but ask at the keyboard what to do.
             os._exit(child.code or 0)
         raise child
+
+    # A spare kernel.
+
+    def _make_spare(self) -> None:
+        self._wants_spare = False
+        made = spare.Spare()
+        end = made.end()
+        inherited = self._inherited([end.fileno()])
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+        try:
+            pid = os.fork()
+        except OSError:
+            # Kernels are forked when they are asked for, then.
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            return
+        if pid == 0:
+            self._become_kernel(lambda: spare.wait(end), inherited)
+        made.forked(pid)
+        self._spare = made
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+    def _use_spare(self, number: int, data: bytes, fds: list[int]) -> bool:
+        """Makes the spare the kernel that is ordered; false if there is none."""
+        used, self._spare = self._spare, None
+        self._wants_spare = True
+        if used is None:
+            return False
+        self._children[used.pid] = Child(used.pid)
+        if not used.give(data, fds):
+            del self._children[used.pid]
+            return False
+        self._send({"op": "forked", "id": number, "pid": used.pid})
+        return True
 
     # Children, known and unknown.
 
@@ -238,6 +279,8 @@ class Forkserver:
     def _look_at_children(self) -> None:
         for pid, child in list(self._children.items()):
             self._look_at(pid, child)
+        if self._spare is not None and _has_ended(self._spare.pid):
+            self._spare = None
         unknown = self._unknown()
         for pid in unknown | self._foreign:
             # The orphan of a kernel or job that has ended. Its own children come next.
@@ -248,11 +291,7 @@ class Forkserver:
                 self._foreign.add(pid)
             except ProcessLookupError:
                 pass
-            try:
-                ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is not None
-            except ChildProcessError:
-                ended = True
-            if ended:
+            if _has_ended(pid):
                 self._foreign.discard(pid)
         if self._ending and not (unknown and self._unknown()):
             # A kernel is gone when its jobs are.
@@ -263,7 +302,10 @@ class Forkserver:
 
     def _unknown(self) -> set[int]:
         """Children that were not forked here and can be ended."""
-        return self._all_children() - set(self._children) - self._foreign
+        known = set(self._children)
+        if self._spare is not None:
+            known.add(self._spare.pid)
+        return self._all_children() - known - self._foreign
 
     def _look_at(self, pid: int, child: Child) -> None:
         if child.reported and not child.acknowledged and not self._manager_gone:
@@ -307,6 +349,19 @@ class Forkserver:
             except OSError:
                 # A manager that starts sweeps it too, and may have been first.
                 pass
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is not None
+    except ChildProcessError:
+        return True
+
+
+def _of_all_sessions(environment: dict[str, str]) -> dict[str, str]:
+    return {
+        name: value for name, value in environment.items() if not name.startswith(OF_ONE_SESSION)
+    }
 
 
 def settle() -> None:

@@ -38,9 +38,8 @@ def _trace_nothing(_frame: FrameType, _event: str, _argument: object) -> None:
 class Interrupts:
     """The page, the signal handler, and what is running now."""
 
-    def __init__(self, page_fd: int, link: Link) -> None:
-        self._page = mmap.mmap(page_fd, mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_READ)
-        os.close(page_fd)
+    def __init__(self, link: Link) -> None:
+        self._page: Any = bytes(8)
         self._link = link
         self._main_thread = get_ident()
         self._cell = 0
@@ -59,6 +58,11 @@ class Interrupts:
         # One object, so that it can be told from another.
         self._handler = self._handle
         link.after_write = streams.after_write = self._after_write
+
+    def watch(self, page_fd: int) -> None:
+        """The page that names the cell to interrupt."""
+        self._page = mmap.mmap(page_fd, mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_READ)
+        os.close(page_fd)
 
     def begin(self, cell: int) -> None:
         """A cell begins; nothing is raised before arm()."""

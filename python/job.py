@@ -11,7 +11,7 @@ import _signal as signal
 import os
 
 from . import platform_calls
-from .kernel import detach
+from .detaching import enter, leave
 from .link import dumps
 
 TYPE_CHECKING = False
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
-def become(request: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
+def become(order: dict[str, Any], fds: list[int], inherited: list[int], parent: int) -> NoReturn:
     """Turns the freshly forked child into a job's supervisor; never returns."""
     try:
         output, status = fds
-        (status,) = detach(request, {1: output, 2: output}, [status], parent)
+        leave(parent, inherited)
+        (status,) = enter(order, {1: output, 2: output}, [status])
         platform_calls.name_process(b"warmcell-job")
-        _supervise(request["argv"], status)
+        _supervise(order["argv"], status)
     finally:
         os._exit(70)
 

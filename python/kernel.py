@@ -6,9 +6,7 @@ import _signal as signal
 import atexit
 import faulthandler
 import gc
-import resource
 import sys
-import time
 
 from . import (
     carry,
@@ -23,7 +21,8 @@ from . import (
     streams,
 )
 from .cell import Runner
-from .descriptors import Guard, close_all_but, move_high
+from .descriptors import Guard
+from .detaching import enter, leave
 from .interrupt import Interrupts
 from .link import Link, LinkLost
 from .own import BUILTINS as __builtins__  # noqa: F401
@@ -31,7 +30,7 @@ from .own import MODULES, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from types import ModuleType
     from typing import Any
 
@@ -42,15 +41,21 @@ NO_INPUT = (
 
 
 def live(
-    request: dict[str, Any], fds: list[int], parent: int, preloaded: set[str], tools: ModuleType
+    ordered: Callable[[], tuple[dict[str, Any], list[int]]],
+    inherited: list[int],
+    parent: int,
+    preloaded: set[str],
+    tools: ModuleType,
 ) -> Iterator[object]:
-    """The life of a forked child: becomes the kernel that was asked for, and runs it (ground.py).
+    """The life of a forked child: becomes the kernel that is ordered, and runs it (ground.py).
 
     It returns only after an orderly end; then Python ends.
     """
     code = 70
     try:
-        kernel = _set_up(request, fds, parent, preloaded, tools)
+        leave(parent, inherited)
+        kernel = _made_ready(preloaded, tools)
+        kernel.enter(*ordered())
         code = yield from kernel.serve()
     except BaseException:  # noqa: BLE001 - nothing may unwind into the forkserver
         failures.print_error("".join(failures.lines_of(sys.exc_info()[1])))
@@ -59,97 +64,28 @@ def live(
         os._exit(code)
 
 
-def detach(request: dict[str, Any], keep: dict[int, int], fds: list[int], parent: int) -> list[int]:
-    """What every forked process does first: session, descriptors, signals, environment.
-
-    ``keep`` maps 0, 1 and 2 to what they become; the other descriptors that are kept are moved up
-    and returned.
-    """
-    os.setsid()
-    platform_calls.die_with_parent()
-    if os.getppid() != parent:
-        os._exit(70)
-    platform_calls.adopt_orphans()
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    moved = [move_high(fd) for fd in fds]
-    null = os.open("/dev/null", os.O_RDWR)
-    for target in (0, 1, 2):
-        os.dup2(keep.get(target, null), target)
-    close_all_but({0, 1, 2, *moved})
-    zone = os.environ.get("TZ")
-    _enter_environment(request["env"])
-    if os.environ.get("TZ") != zone:
-        time.tzset()
-    os.umask(request["umask"])
-    for name, limits in request["rlimits"].items():
-        try:
-            resource.setrlimit(getattr(resource, "RLIMIT_" + name), tuple(limits))
-        except (OSError, ValueError):
-            pass
-    try:
-        os.chdir(request["cwd"])
-    except OSError as error:
-        os.write(2, f"cannot enter the working directory: {error}\n".encode())
-        os._exit(71)
-    return moved
-
-
-def _enter_environment(wanted: dict[str, str]) -> None:
-    """Only what differs: each change costs microseconds, more so in fresh copies of pages."""
-    for name in set(os.environ) - set(wanted):
-        del os.environ[name]
-    for name, value in wanted.items():
-        if os.environ.get(name) != value:
-            os.environ[name] = value
-
-
-def _set_up(
-    request: dict[str, Any], fds: list[int], parent: int, preloaded: set[str], tools: ModuleType
-) -> Kernel:
-    link_fd, stdout, stderr, page = fds
-    link_fd, page = detach(request, {1: stdout, 2: stderr}, [link_fd, page], parent)
+def _made_ready(preloaded: set[str], tools: ModuleType) -> Kernel:
+    """Everything that needs no order."""
     # The forkserver hides its memory; what a cell starts must be able to look at itself.
     platform_calls.hide_memory(False)
-    platform_calls.name_process(b"warmcell-kernel")
     platform_calls.line_buffer_c_stdout()
-    link = Link(link_fd)
-    interrupts = Interrupts(page, link)
-    guard = Guard()
     main = _fresh_main(tools)
-    faulthandler.enable(file=guard.stderr_fd())
-    runner = Runner(main, link, interrupts, guard, tools)
-    kernel = Kernel(link, runner)
+    kernel = Kernel(main, tools)
     shadow.install(preloaded, main.__dict__)
     tools._load = shadow.load  # type: ignore[attr-defined]
-    tools._address = tools._from_environment()  # type: ignore[attr-defined]
-    os.environ[children.CELL] = "0"
-    sys.argv = request["argv"]
-    sys.path.insert(0, "")
     _no_input()
     carry.install(tools)
     frames.install()
     hooks.when_imported("linecache", lambda module: module.cache.update(failures.sources))
-
-    def in_child() -> None:
-        link.close()
-        interrupts.forget()
-        streams.start_anew()
-        signals.inside = True
-        children.started.clear()
-
-    def tell(error: BaseException) -> None:
-        failures.print_error("Exception in a signal handler, between cells:\n")
-        failures.print_error("".join(failures.lines_of(error)))
-
-    children.install(in_child, tools.current_cell.get)
-    signals.install(tell)
+    children.install(kernel.in_child, tools.current_cell.get)
+    signals.install(_tell)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    interrupts.begin(0)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     return kernel
+
+
+def _tell(error: BaseException) -> None:
+    failures.print_error("Exception in a signal handler, between cells:\n")
+    failures.print_error("".join(failures.lines_of(error)))
 
 
 def _fresh_main(tools: ModuleType) -> ModuleType:
@@ -182,9 +118,36 @@ def _no_input() -> None:
 class Kernel:
     """Reads requests and answers them, one at a time."""
 
-    def __init__(self, link: Link, runner: Runner) -> None:
-        self._link = link
-        self._runner = runner
+    def __init__(self, main: ModuleType, tools: ModuleType) -> None:
+        self._tools = tools
+        self._link = Link()
+        self._interrupts = Interrupts(self._link)
+        self._guard = Guard()
+        self._runner = Runner(main, self._link, self._interrupts, self._guard, tools)
+
+    def enter(self, order: dict[str, Any], fds: list[int]) -> None:
+        """Becomes what was ordered; from now on interrupts are heeded."""
+        link, stdout, stderr, page = fds
+        link, page = enter(order, {1: stdout, 2: stderr}, [link, page])
+        platform_calls.name_process(b"warmcell-kernel")
+        self._link.fd = link
+        self._interrupts.watch(page)
+        self._guard.keep()
+        faulthandler.enable(file=self._guard.stderr_fd())
+        self._tools._address = self._tools._from_environment()  # type: ignore[attr-defined]
+        os.environ[children.CELL] = "0"
+        sys.argv = order["argv"]
+        sys.path.insert(0, "")
+        self._interrupts.begin(0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+    def in_child(self) -> None:
+        """In a process that a cell has forked."""
+        self._link.close()
+        self._interrupts.forget()
+        streams.start_anew()
+        signals.inside = True
+        children.started.clear()
 
     def serve(self) -> Generator[object, None, int]:
         """Runs until the manager ends it; the exit code."""

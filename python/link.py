@@ -109,7 +109,7 @@ class LinkLost(Exception):
 class Link:
     """The kernel's end of the link; blocking, used by one thread."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int = -1) -> None:
         self.fd = fd
         self._buffer = bytearray()
         self._unread = b""

@@ -20,6 +20,7 @@ const PACKAGE: &[(&str, &str)] = &[
     ("children.py", include_str!("../python/children.py")),
     ("compiling.py", include_str!("../python/compiling.py")),
     ("descriptors.py", include_str!("../python/descriptors.py")),
+    ("detaching.py", include_str!("../python/detaching.py")),
     ("failures.py", include_str!("../python/failures.py")),
     ("forkserver.py", include_str!("../python/forkserver.py")),
     ("frames.py", include_str!("../python/frames.py")),
@@ -31,6 +32,7 @@ const PACKAGE: &[(&str, &str)] = &[
     ("link.py", include_str!("../python/link.py")),
     ("mending.py", include_str!("../python/mending.py")),
     ("names.py", include_str!("../python/names.py")),
+    ("orders.py", include_str!("../python/orders.py")),
     ("own.py", include_str!("../python/own.py")),
     (
         "platform_calls.py",
@@ -39,6 +41,7 @@ const PACKAGE: &[(&str, &str)] = &[
     ("reserve.py", include_str!("../python/reserve.py")),
     ("shadow.py", include_str!("../python/shadow.py")),
     ("signals.py", include_str!("../python/signals.py")),
+    ("spare.py", include_str!("../python/spare.py")),
     ("streams.py", include_str!("../python/streams.py")),
 ];
 
