@@ -8,6 +8,7 @@ mod arguments;
 mod authority;
 mod budget;
 mod call;
+mod devices;
 mod files;
 mod frame;
 mod lines;

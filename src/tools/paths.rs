@@ -10,25 +10,10 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Component, Path, PathBuf};
 
+use super::devices::device_rule;
 use super::shown::{is_long, other_name, shown, shown_path};
 use super::trail::{Fault, MAX_LINKS, Trail, without_dots};
 use super::{ToolContext, ToolFailure};
-
-const DEVICES: &[&str] = &[
-    "zero", "random", "urandom", "full", "stdin", "tty", "console", "stdout", "stderr",
-];
-
-const PROCESS_FILES: &[&str] = &[
-    "environ",
-    "cmdline",
-    "maps",
-    "smaps",
-    "smaps_rollup",
-    "numa_maps",
-    "mem",
-    "auxv",
-    "pagemap",
-];
 
 const ENVIRONMENT_FILES: &[&str] = &[
     ".env",
@@ -90,13 +75,13 @@ const SYSTEM_EXCEPTIONS: &[&str] = &["/private/var/folders", "/private/var/tmp"]
 
 /// Why a name is off limits, and what to do instead.
 #[derive(Debug)]
-struct Rule {
+pub(super) struct Rule {
     why: String,
     instead: &'static str,
 }
 
 impl Rule {
-    fn new(why: impl Into<String>, instead: &'static str) -> Self {
+    pub(super) fn new(why: impl Into<String>, instead: &'static str) -> Self {
         Self {
             why: why.into(),
             instead,
@@ -331,45 +316,6 @@ fn refusal(
         rule.why,
         rule.instead
     ))
-}
-
-fn device_rule(name: &Path) -> Option<Rule> {
-    let parts: Vec<&str> = name
-        .components()
-        .filter_map(|part| match part {
-            Component::Normal(part) => Some(part.to_str().unwrap_or_default()),
-            _ => None,
-        })
-        .collect();
-    let endless = || {
-        Rule::new(
-            "a device, whose data may never come or never end",
-            "name a regular file (a cell's own input is empty; it writes with print)",
-        )
-    };
-    // A descriptor would be one of the process that runs the tools, never one of the caller.
-    let descriptor = || {
-        Rule::new(
-            "an open descriptor of another process than your cell",
-            "use the file object in the cell, or name a regular file",
-        )
-    };
-    let process = || {
-        Rule::new(
-            "a view of the memory, arguments or environment of a process",
-            "use os.environ, sys.argv or a library such as psutil in the cell",
-        )
-    };
-    match parts.as_slice() {
-        ["dev", device] if DEVICES.contains(device) => Some(endless()),
-        ["dev", "fd", _] | ["proc", _, "fd", ..] | ["proc", _, "task", _, "fd", ..] => {
-            Some(descriptor())
-        }
-        ["proc", _, file] | ["proc", _, "task", _, file] if PROCESS_FILES.contains(file) => {
-            Some(process())
-        }
-        _ => None,
-    }
 }
 
 /// What is left of `name` below each of the folders it lies in.

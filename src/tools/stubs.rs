@@ -34,10 +34,11 @@ fn stub(spec: &ToolSpec) -> String {
         lines.push(format!("{}: {}", parameter.name, parameter.about));
     }
     lines.push(String::new());
-    lines.push(format!(
-        "Returns a dict with {}; on failure also error.",
-        spec.returns.join(", ")
-    ));
+    let keys_told = match spec.returns {
+        [] => "an empty dict".to_owned(),
+        keys => format!("a dict with {}", keys.join(", ")),
+    };
+    lines.push(format!("Returns {keys_told}; on failure also error."));
     format!(
         "def {name}({signature}):  # noqa: ANN001, ANN003, ANN201\n    {doc}\n    \
          return _call({quoted}, {{{arguments}}}, unknown, [{keys}])\n",

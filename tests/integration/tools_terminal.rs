@@ -246,3 +246,22 @@ async fn a_command_sees_the_callers_environment_and_not_the_tool_socket() {
     run(&session, "pass").await;
     manager.end().await;
 }
+
+/// They are the host's, not the cell's children: what calls tools stays with the cell.
+#[tokio::test]
+async fn a_command_has_no_way_back_to_the_tools() {
+    let manager = Manager::start().await;
+    let session = manager.session("a");
+    let code = r#"
+import json, subprocess, sys
+script = "import os\ntry:\n    import hermes_tools; print(True)\nexcept ImportError: print(False)\nprint([n for n in os.environ if n.startswith('HERMES_RPC')])"
+child = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True).stdout
+command = terminal(f"{shell_quote(sys.executable)} -c {shell_quote(script)}")["output"]
+print(json.dumps([child.splitlines()[0], command.splitlines()]))
+"#;
+    assert_eq!(
+        json_of(&session, code).await,
+        json!(["True", ["False", "[]"]])
+    );
+    manager.end().await;
+}

@@ -6,6 +6,7 @@
 //!   whatever the settings say. It reads the text as a shell would (`script` and `words`), looks
 //!   behind programs that run other programs (`unwrap`) and then goes by name (`rules`).
 
+mod editors;
 mod expansions;
 mod foreground;
 mod groups;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use super::editors::waiting_editor;
 use super::foreground::{Ending, Limit, run_in_foreground};
 use super::hard_floor::hard_floor;
 use crate::output::Windowed;
@@ -96,6 +97,13 @@ async fn run(arguments: &Arguments, context: &ToolContext) -> Result<ToolResult,
             "terminal: refused by the rule '{}': {}. No setting lifts this; do not try it in \
              another form",
             rule.name, rule.sentence
+        )));
+    }
+    if let Some(editor) = waiting_editor(command) {
+        return Err(ToolFailure::usage(format!(
+            "terminal: '{editor}' waits for a person's keys, and a command here has no terminal and \
+             its input is empty; change the file with write_file or in Python, or give the editor its \
+             commands: vim -es -c '...' -c wq FILE"
         )));
     }
 
