@@ -77,7 +77,7 @@ def _made_ready(preloaded: set[str], tools: ModuleType) -> Kernel:
     carry.install(tools)
     frames.install()
     hooks.when_imported("linecache", lambda module: module.cache.update(failures.sources))
-    children.install(kernel.in_child, tools.current_cell.get)
+    children.install(kernel.in_child(), tools.current_cell.get)
     signals.install(_tell)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return kernel
@@ -141,13 +141,21 @@ class Kernel:
         self._interrupts.begin(0)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
-    def in_child(self) -> None:
-        """In a process that a cell has forked."""
-        self._link.close()
-        self._interrupts.forget()
-        streams.start_anew()
-        signals.inside = True
-        children.started.clear()
+    def in_child(self) -> Callable[[], None]:
+        """What a process does first that a cell has forked.
+
+        Python keeps it to its very end, so it must not hold what the cells have left.
+        """
+        link, interrupts = self._link, self._interrupts
+
+        def begin() -> None:
+            link.close()
+            interrupts.forget()
+            streams.start_anew()
+            signals.inside = True
+            children.started.clear()
+
+        return begin
 
     def serve(self) -> Generator[object, None, int]:
         """Runs until the manager ends it; the exit code."""
