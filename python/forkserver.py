@@ -20,6 +20,7 @@ import select
 import sys
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socket
 from struct import calcsize, unpack
+from time import monotonic
 
 from . import job, kernel, platform_calls, streams
 from .descriptors import high
@@ -35,6 +36,10 @@ _MAX_MESSAGE_BYTES = 65_536
 # Imported while nothing else is to be done: what a cell is likely to need and takes long to load.
 _LATER = ("threading", "linecache", "traceback", "json", "ast", "socket", "subprocess")
 _CALM_MS = 50
+# How long multiprocessing's resource tracker may take to put away what a kernel has left. It ends
+# when all who could use that have ended, and needs a few milliseconds.
+_TRACKER_SECONDS = 0.25
+_TRACKER = b"from multiprocessing.resource_tracker import main;main("
 _INT_BYTES = calcsize("i")
 _HELD = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
 
@@ -59,6 +64,10 @@ class Forkserver:
         self._children: dict[int, Child] = {}
         self._ending: set[int] = set()
         self._foreign: set[int] = set()
+        # Resource trackers, with the time until they may end by themselves; 0 when it is over.
+        self._trackers: dict[int, float] = {}
+        # The same for such as may yet be found.
+        self._graces: list[float] = []
         self._manager_gone = False
         self._tools: Any = sys.modules["hermes_tools"]
         self._later = list(_LATER)
@@ -91,8 +100,9 @@ class Forkserver:
         poll.register(self._wake, select.POLLIN)
         while not (self._manager_gone and not self._all_children() - self._foreign):
             ready = dict(poll.poll(self._patience()))
-            changed = self._wake in ready
-            if changed:
+            deadline = self._next_deadline()
+            changed = self._wake in ready or (deadline is not None and deadline <= monotonic())
+            if self._wake in ready:
                 self._drain_wake()
             if ready.get(self._control.fileno()):
                 changed |= self._receive()
@@ -111,9 +121,14 @@ class Forkserver:
         Not right after a fork: the new kernel and its manager need the processors, and one that
         runs a single cell is gone before.
         """
-        if not (self._later and self._children):
-            return None
-        return 0 if self._calm else _CALM_MS
+        patience = None
+        if self._later and self._children:
+            patience = 0 if self._calm else _CALM_MS
+        deadline = self._next_deadline()
+        if deadline is not None:
+            left = max(0, int((deadline - monotonic()) * 1000) + 1)
+            patience = left if patience is None else min(patience, left)
+        return patience
 
     def _preload(self, name: str) -> None:
         try:
@@ -241,6 +256,8 @@ class Forkserver:
         unknown = self._unknown()
         for pid in unknown | self._foreign:
             # The orphan of a kernel or job that has ended. Its own children come next.
+            if self._may_end_by_itself(pid):
+                continue
             try:
                 os.kill(pid, signal.SIGKILL)
             except PermissionError:
@@ -254,12 +271,37 @@ class Forkserver:
                 ended = True
             if ended:
                 self._foreign.discard(pid)
+                self._trackers.pop(pid, None)
         if self._ending and not (unknown and self._unknown()):
             # A kernel is gone when its jobs are.
             alive = {child.kernel_pid for child in self._children.values()}
             for pid in self._ending - alive - set(self._children):
                 self._ending.discard(pid)
                 self._send({"op": "clear", "pid": pid, "survivors": len(self._foreign)})
+
+    def _may_end_by_itself(self, pid: int) -> bool:
+        """Whether it is a resource tracker, within its time.
+
+        Anybody can look like one. So each child that ends is good for one of them, for a moment.
+        """
+        if pid not in self._trackers:
+            if not _is_tracker(pid):
+                return False
+            for known, child in list(self._children.items()):
+                self._look_at(known, child)
+            self._trackers[pid] = self._graces.pop() if self._graces else 0
+        try:
+            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            ended = True
+        if ended or monotonic() >= self._trackers[pid]:
+            self._trackers[pid] = 0
+            return False
+        return True
+
+    def _next_deadline(self) -> float | None:
+        """When a resource tracker will have had its time."""
+        return min((it for it in self._trackers.values() if it), default=None)
 
     def _unknown(self) -> set[int]:
         """Children that were not forked here and can be ended."""
@@ -277,6 +319,9 @@ class Forkserver:
             return
         if not child.reported:
             child.reported = True
+            now = monotonic()
+            self._graces = [it for it in self._graces if it > now]
+            self._graces.append(now + _TRACKER_SECONDS)
             kind = "code" if ended.si_code == os.CLD_EXITED else "signal"
             self._send({"op": "exit", "pid": pid, kind: ended.si_status})
             for other, job_child in self._children.items():
@@ -302,6 +347,14 @@ class Forkserver:
             os.rmdir(self._folder)
         except OSError:
             pass
+
+
+def _is_tracker(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"\0" + _TRACKER in file.read(_MAX_MESSAGE_BYTES)
+    except OSError:
+        return False
 
 
 def settle() -> None:

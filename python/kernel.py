@@ -17,6 +17,7 @@ from . import (
     frames,
     hooks,
     platform_calls,
+    reports,
     reserve,
     shadow,
     signals,
@@ -131,6 +132,7 @@ def _set_up(
     _no_input()
     carry.install(tools)
     frames.install()
+    reports.install()
     hooks.when_imported("linecache", lambda module: module.cache.update(failures.sources))
 
     def in_child() -> None:
@@ -218,12 +220,17 @@ class Kernel:
         while that is told to write itself out.
         """
         threading = MODULES.get("threading")
-        for end in (getattr(threading, "_shutdown", None), atexit._run_exitfuncs):
+        for end in (
+            self._runner.close_loop,
+            getattr(threading, "_shutdown", None),
+            atexit._run_exitfuncs,
+        ):
             try:
                 if end is not None:
                     end()
             except BaseException as error:  # noqa: BLE001 - a function of the cell's may raise
-                if not isinstance(error, SystemExit):
+                # Python itself tells what an atexit function has raised.
+                if end is not atexit._run_exitfuncs:
                     failures.print_error("".join(failures.lines_of(error)))
         streams.flush()
         platform_calls.flush_c_stdout()

@@ -35,6 +35,7 @@ const PACKAGE: &[(&str, &str)] = &[
         "platform_calls.py",
         include_str!("../python/platform_calls.py"),
     ),
+    ("reports.py", include_str!("../python/reports.py")),
     ("reserve.py", include_str!("../python/reserve.py")),
     ("shadow.py", include_str!("../python/shadow.py")),
     ("signals.py", include_str!("../python/signals.py")),
