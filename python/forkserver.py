@@ -22,7 +22,7 @@ from _socket import AF_UNIX, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socket
 from struct import calcsize, unpack
 from time import monotonic
 
-from . import job, kernel, platform_calls, streams
+from . import job, kernel, platform_calls, shadow, streams
 from .descriptors import high
 from .ground import Reborn
 from .link import dumps, loads
@@ -237,7 +237,8 @@ class Forkserver:
         """In the forked child: leaves all of this behind."""
         kept = list(fds)
         fds.clear()
-        child = Reborn(kernel.live(message, kept, self._pid, self._preloaded, self._tools))
+        shadow.preloaded(self._preloaded)
+        child = Reborn(kernel.live(message, kept, self._pid, self._tools))
         if sys.flags.inspect:
             # Python would not end now, but ask at the keyboard what to do.
             os._exit(child.code or 0)
@@ -363,8 +364,12 @@ def settle() -> None:
     gc.freeze()
 
 
-def main(bare: set[str], folder: str) -> None:
-    """Takes over the process that the manager has started."""
+def main(bare: set[str], folder: str, path: list[str], theirs: dict[str, Any]) -> None:
+    """Takes over the process that the manager has started.
+
+    Kernels search the path, and have the modules that the start has loaded from the user's folders.
+    """
+    shadow.install(path, theirs)
     platform_calls.adopt_orphans()
     platform_calls.hide_memory(True)
     platform_calls.name_process(b"warmcell-forks")

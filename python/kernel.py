@@ -43,7 +43,7 @@ NO_INPUT = (
 
 
 def live(
-    request: dict[str, Any], fds: list[int], parent: int, preloaded: set[str], tools: ModuleType
+    request: dict[str, Any], fds: list[int], parent: int, tools: ModuleType
 ) -> Iterator[object]:
     """The life of a forked child: becomes the kernel that was asked for, and runs it (ground.py).
 
@@ -51,7 +51,7 @@ def live(
     """
     code = 70
     try:
-        kernel = _set_up(request, fds, parent, preloaded, tools)
+        kernel = _set_up(request, fds, parent, tools)
         code = yield from kernel.serve()
     except BaseException:  # noqa: BLE001 - nothing may unwind into the forkserver
         failures.print_error("".join(failures.lines_of(sys.exc_info()[1])))
@@ -107,9 +107,7 @@ def _enter_environment(wanted: dict[str, str]) -> None:
             os.environ[name] = value
 
 
-def _set_up(
-    request: dict[str, Any], fds: list[int], parent: int, preloaded: set[str], tools: ModuleType
-) -> Kernel:
+def _set_up(request: dict[str, Any], fds: list[int], parent: int, tools: ModuleType) -> Kernel:
     link_fd, stdout, stderr, page = fds
     link_fd, page = detach(request, {1: stdout, 2: stderr}, [link_fd, page], parent)
     # The forkserver hides its memory; what a cell starts must be able to look at itself.
@@ -123,7 +121,7 @@ def _set_up(
     faulthandler.enable(file=guard.stderr_fd())
     runner = Runner(main, link, interrupts, guard, tools)
     kernel = Kernel(link, runner)
-    shadow.install(preloaded, main.__dict__)
+    shadow.begin(main.__dict__)
     tools._load = shadow.load  # type: ignore[attr-defined]
     tools._address = tools._from_environment()  # type: ignore[attr-defined]
     os.environ[children.CELL] = "0"

@@ -41,6 +41,7 @@ mod names;
 mod namespace;
 mod output;
 mod results;
+mod shadowing;
 mod shared_memory;
 mod standard_streams;
 mod support;
