@@ -75,6 +75,21 @@ class Loop:
             # What was raised first is what counts.
             return
 
+    def close(self) -> None:
+        """Cancels what is left to be done, and closes the loop."""
+        loop, asyncio = self._loop, self._asyncio
+        if loop.is_closed():
+            return
+        try:
+            tasks = asyncio.all_tasks(loop)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                loop.run_until_complete(asyncio.wait(tasks))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            loop.close()
+
     def _new_loop(self) -> Any:
         try:
             return self._asyncio.new_event_loop()

@@ -97,7 +97,10 @@ class Runner:
             if issubclass(type(failure), MemoryError):
                 reserve.release()
             failures.describe(failure, syntax, interrupted, reply, own)
+            # What goes with it goes on the ground too: that may run code, or warn of what it was.
+            last_holder = [failure]
             failure = None
+            yield last_holder.pop()
         streams.flush()
         platform_calls.flush_c_stdout()
         own["warnings"] = _quietly(self._guard.restore) or []
@@ -176,6 +179,11 @@ class Runner:
         streams.flush()
         content = {"execution_count": self._count, "data": {"text/plain": text}, "metadata": {}}
         self._link.send("iopub", "execute_result", parent, content)
+
+    def close_loop(self) -> None:
+        """An orderly end: tasks that cells have left are cancelled, as asyncio.run() does."""
+        if self._loop is not None:
+            self._loop.close()
 
     def _leave(self, failure: BaseException | None) -> None:
         """A child that the cell has forked and not ended: it leaves here, with its output."""

@@ -49,6 +49,8 @@ def describe(
         own["exit"] = {"code": exit_code, "text": text, "number": number}
         kind, lines, line, place = "exit", [], "", None
     else:
+        if syntax:
+            _guarded(lambda: _show_line(failure), None)
         kind = _kind(failure, syntax, interrupted)
         lines, line = _lines_and_line(failure)
         place = _guarded(lambda: _place(failure), None)
@@ -59,9 +61,14 @@ def describe(
     own["error"] = {"class": kind, "line": _short(line), "place": place and _short(place)}
 
 
-def lines_of(failure: BaseException) -> list[str]:
+def lines_of(failure: BaseException, traceback: TracebackType | None = None) -> list[str]:
     """The traceback as text, without frames of ours."""
-    return _lines_and_line(failure)[0]
+    return _lines_and_line(failure, traceback)[0]
+
+
+def lines_of_one(failure: BaseException, traceback: TracebackType | None) -> list[str]:
+    """The same without what the exception comes from."""
+    return _format(failure, traceback, chain=False)[0]
 
 
 def exit_of(failure: SystemExit) -> tuple[int, str | None, str | None]:
@@ -134,24 +141,27 @@ def _is_process_limit(failure: BaseException) -> bool:
     return failure.errno == _PROCESS_LIMIT and starter == _OURS + "_warmcell/children.py"
 
 
-def _lines_and_line(failure: BaseException) -> tuple[list[str], str]:
+def _lines_and_line(
+    failure: BaseException, traceback: TracebackType | None = None
+) -> tuple[list[str], str]:
     try:
-        return _format(failure)
+        return _format(failure, traceback or failure.__traceback__)
     except BaseException:  # noqa: BLE001 - see the module
         return _guarded(lambda: _format_alone(failure), ([], type_name(failure)))
 
 
-def _format(failure: BaseException) -> tuple[list[str], str]:
+def _format(
+    failure: BaseException, frames: TracebackType | None, chain: bool = True
+) -> tuple[list[str], str]:
     traceback = shadow.load("traceback")
     if "linecache" not in MODULES or MODULES["linecache"] is not traceback.linecache:
         traceback.linecache.cache.update(sources)
-    shown = _skip_ours(failure.__traceback__)
-    formatted = traceback.TracebackException(type(failure), failure, shown)
+    formatted = traceback.TracebackException(type(failure), failure, _skip_ours(frames))
     _hide_ours(formatted)
     with shadow.Standard():
         # It imports more while it formats.
         only = list(formatted.format_exception_only())
-        lines = list(formatted.format())
+        lines = list(formatted.format(chain=chain))
     line = only[-1] if issubclass(type(failure), SyntaxError) else only[0]
     return lines, line.strip().partition("\n")[0]
 
@@ -206,6 +216,12 @@ def _cut_driver(stack: Any) -> None:
 def is_ours(filename: str) -> bool:
     """Whether this is a file of our own code."""
     return filename.startswith(_OURS)
+
+
+def _show_line(failure: BaseException) -> None:
+    """The later stages of the compiler look for the line in a file."""
+    if issubclass(type(failure), SyntaxError) and failure.text is None:
+        failure.text = sources[failure.filename][2][failure.lineno - 1]
 
 
 def _place(failure: BaseException) -> str | None:

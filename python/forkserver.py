@@ -19,12 +19,14 @@ import resource
 import select
 import sys
 from _socket import AF_UNIX, SOCK_SEQPACKET, socket
+from time import monotonic
 
-from . import job, kernel, orders, platform_calls, spare, streams
+from . import job, kernel, orders, platform_calls, shadow, spare, streams
 from .descriptors import high
 from .detaching import OF_ONE_SESSION, enter_environment
 from .ground import Reborn
 from .link import dumps, loads
+from .trackers import Trackers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ class Forkserver:
         self._children: dict[int, Child] = {}
         self._ending: set[int] = set()
         self._foreign: set[int] = set()
+        self._trackers = Trackers()
         self._manager_gone = False
         self._tools: Any = sys.modules["hermes_tools"]
         self._later = list(_LATER)
@@ -94,8 +97,9 @@ class Forkserver:
         poll.register(self._wake, select.POLLIN)
         while not (self._manager_gone and not self._all_children() - self._foreign):
             ready = dict(poll.poll(self._patience()))
-            changed = self._wake in ready
-            if changed:
+            deadline = self._trackers.next_deadline()
+            changed = self._wake in ready or (deadline is not None and deadline <= monotonic())
+            if self._wake in ready:
                 self._drain_wake()
             if ready.get(self._control.fileno()):
                 changed |= self._receive()
@@ -117,11 +121,16 @@ class Forkserver:
         Not right after a fork: the new kernel and its manager need the processors, and one that
         runs a single cell is gone before.
         """
-        if not (self._later or self._wants_spare) or not self._children:
-            return None
-        if not self._later:
-            return _SPARE_CALM_MS
-        return 0 if self._calm else _CALM_MS
+        patience = None
+        if self._children and self._later:
+            patience = 0 if self._calm else _CALM_MS
+        elif self._children and self._wants_spare:
+            patience = _SPARE_CALM_MS
+        deadline = self._trackers.next_deadline()
+        if deadline is not None:
+            left = max(0, int((deadline - monotonic()) * 1000) + 1)
+            patience = left if patience is None else min(patience, left)
+        return patience
 
     def _preload(self, name: str) -> None:
         try:
@@ -230,7 +239,8 @@ class Forkserver:
             self._modules = len(sys.modules)
             preloaded = {name.partition(".")[0] for name in set(sys.modules) - self._bare}
             self._preloaded = preloaded - {"_warmcell", "hermes_tools", "__main__"}
-        child = Reborn(kernel.live(ordered, inherited, self._pid, self._preloaded, self._tools))
+        shadow.preloaded(self._preloaded)
+        child = Reborn(kernel.live(ordered, inherited, self._pid, self._tools))
         if sys.flags.inspect:
             # Python would not end now, but ask at the keyboard what to do.
             os._exit(child.code or 0)
@@ -284,6 +294,8 @@ class Forkserver:
         unknown = self._unknown()
         for pid in unknown | self._foreign:
             # The orphan of a kernel or job that has ended. Its own children come next.
+            if self._may_end_by_itself(pid):
+                continue
             try:
                 os.kill(pid, signal.SIGKILL)
             except PermissionError:
@@ -293,12 +305,21 @@ class Forkserver:
                 pass
             if _has_ended(pid):
                 self._foreign.discard(pid)
+                self._trackers.forget(pid)
         if self._ending and not (unknown and self._unknown()):
             # A kernel is gone when its jobs are.
             alive = {child.kernel_pid for child in self._children.values()}
             for pid in self._ending - alive - set(self._children):
                 self._ending.discard(pid)
                 self._send({"op": "clear", "pid": pid, "survivors": len(self._foreign)})
+
+    def _may_end_by_itself(self, pid: int) -> bool:
+        if self._trackers.is_new(pid):
+            # The kernel whose tracker it is may have ended just now.
+            for known, child in list(self._children.items()):
+                self._look_at(known, child)
+            self._trackers.admit(pid)
+        return self._trackers.has_time(pid)
 
     def _unknown(self) -> set[int]:
         """Children that were not forked here and can be ended."""
@@ -319,6 +340,7 @@ class Forkserver:
             return
         if not child.reported:
             child.reported = True
+            self._trackers.kernel_has_ended()
             kind = "code" if ended.si_code == os.CLD_EXITED else "signal"
             self._send({"op": "exit", "pid": pid, kind: ended.si_status})
             for other, job_child in self._children.items():
@@ -370,8 +392,12 @@ def settle() -> None:
     gc.freeze()
 
 
-def main(bare: set[str], folder: str) -> None:
-    """Takes over the process that the manager has started."""
+def main(bare: set[str], folder: str, path: list[str], theirs: dict[str, Any]) -> None:
+    """Takes over the process that the manager has started.
+
+    Kernels search the path, and have the modules that the start has loaded from the user's folders.
+    """
+    shadow.install(path, theirs)
     platform_calls.adopt_orphans()
     platform_calls.hide_memory(True)
     platform_calls.name_process(b"warmcell-forks")

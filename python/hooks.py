@@ -20,7 +20,8 @@ def when_imported(name: str, hook: Callable[[Any], None]) -> None:
     """Calls the hook with the module, now if it is loaded, else right after it was."""
     module = MODULES.get(name)
     if module is not None:
-        hook(module)
+        if str(getattr(module, "__file__", _STANDARD)).startswith(_STANDARD):
+            hook(module)
         return
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())

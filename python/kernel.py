@@ -15,6 +15,7 @@ from . import (
     frames,
     hooks,
     platform_calls,
+    reports,
     reserve,
     shadow,
     signals,
@@ -44,7 +45,6 @@ def live(
     ordered: Callable[[], tuple[dict[str, Any], list[int]]],
     inherited: list[int],
     parent: int,
-    preloaded: set[str],
     tools: ModuleType,
 ) -> Iterator[object]:
     """The life of a forked child: becomes the kernel that is ordered, and runs it (ground.py).
@@ -54,7 +54,7 @@ def live(
     code = 70
     try:
         leave(parent, inherited)
-        kernel = _made_ready(preloaded, tools)
+        kernel = _made_ready(tools)
         kernel.enter(*ordered())
         code = yield from kernel.serve()
     except BaseException:  # noqa: BLE001 - nothing may unwind into the forkserver
@@ -64,18 +64,19 @@ def live(
         os._exit(code)
 
 
-def _made_ready(preloaded: set[str], tools: ModuleType) -> Kernel:
+def _made_ready(tools: ModuleType) -> Kernel:
     """Everything that needs no order."""
     # The forkserver hides its memory; what a cell starts must be able to look at itself.
     platform_calls.hide_memory(False)
     platform_calls.line_buffer_c_stdout()
     main = _fresh_main(tools)
     kernel = Kernel(main, tools)
-    shadow.install(preloaded, main.__dict__)
+    shadow.begin(main.__dict__)
     tools._load = shadow.load  # type: ignore[attr-defined]
     _no_input()
     carry.install(tools)
     frames.install()
+    reports.install()
     hooks.when_imported("linecache", lambda module: module.cache.update(failures.sources))
     children.install(kernel.in_child(), tools.current_cell.get)
     signals.install(_tell)
@@ -189,12 +190,17 @@ class Kernel:
         while that is told to write itself out.
         """
         threading = MODULES.get("threading")
-        for end in (getattr(threading, "_shutdown", None), atexit._run_exitfuncs):
+        for end in (
+            self._runner.close_loop,
+            getattr(threading, "_shutdown", None),
+            atexit._run_exitfuncs,
+        ):
             try:
                 if end is not None:
                     end()
             except BaseException as error:  # noqa: BLE001 - a function of the cell's may raise
-                if not isinstance(error, SystemExit):
+                # Python itself tells what an atexit function has raised.
+                if end is not atexit._run_exitfuncs:
                     failures.print_error("".join(failures.lines_of(error)))
         streams.flush()
         platform_calls.flush_c_stdout()

@@ -7,6 +7,7 @@ forkserver has loaded the standard one long ago; and our code never sees it.
 from __future__ import annotations
 
 import sys
+from _imp import is_frozen
 from time import monotonic, time_ns
 
 from .own import BUILTINS as __builtins__  # noqa: F401
@@ -22,6 +23,8 @@ _TICK_NS = 20_000_000
 _preloaded: set[str] = set()
 _namespace: dict[str, Any] = {}
 _path: list[str] = []
+_their_path: list[str] = []
+_their_modules: dict[str, Any] = {}
 _stamp: tuple[int, int, int] | None = None
 _looked = 0.0
 # What a cell that names no import may overlook is what others made within this time.
@@ -29,12 +32,27 @@ _RECENT = 0.05
 _loaded: dict[str, Any] = {}
 
 
-def install(preloaded: set[str], namespace: dict[str, Any]) -> None:
-    """Takes note of the search path, before the working directory enters it."""
+def install(path: list[str], theirs: dict[str, Any]) -> None:
+    """In the forkserver: takes note of where it loads from, and what kernels are to see instead."""
+    _path[:] = sys.path
+    _their_path[:] = path
+    _their_modules.update(theirs)
+
+
+def preloaded(names: set[str]) -> None:
+    """In a new kernel: takes note of what the forkserver has loaded."""
+    _preloaded.update(names)
+
+
+def begin(namespace: dict[str, Any]) -> None:
+    """In a new kernel: what is searched, and found already, is the user's from now on."""
     global _namespace
-    _preloaded.update(preloaded)
     _namespace = namespace
-    _path[:] = [folder for folder in sys.path if folder]
+    sys.path[:] = _their_path
+    _drop_those_before()
+    for name in _their_modules:
+        _forget(name)
+    MODULES.update(_their_modules)
 
 
 def look(code: str) -> None:
@@ -64,27 +82,49 @@ def drop_shadowed() -> None:
         if stamp == _stamp:
             return
         _stamp = stamp if time_ns() - found.st_mtime_ns > _TICK_NS else None
-        files = os.listdir(".")
+    except OSError:
+        return
+    _drop_those_in(".")
+
+
+def _drop_those_before() -> None:
+    """Of the folders that the path names before the standard library."""
+    for folder in _their_path:
+        if folder in _path:
+            break
+        _drop_those_in(folder)
+
+
+def _drop_those_in(folder: str) -> None:
+    try:
+        files = os.listdir(folder)
     except OSError:
         return
     for file in files:
         name, dot, ending = file.partition(".")
         if name not in _preloaded:
             continue
-        if ending == "py" or ending.endswith(".so") or (not dot and _is_package(name)):
+        if (
+            ending in ("py", "pyc")
+            or ending.endswith("so")
+            or (not dot and os.path.exists(f"{folder}/{name}/__init__.py"))
+        ):
             _drop(name)
 
 
-def _is_package(name: str) -> bool:
-    return os.path.exists(f"{name}/__init__.py")
-
-
 def _drop(name: str) -> None:
+    if name in sys.builtin_module_names or is_frozen(name):
+        # No file comes before these.
+        return
     _preloaded.discard(name)
     module = MODULES.get(name)
     if any(value is module for value in list(_namespace.values())):
         # The cell has imported it itself: it stays as it was, as in plain Python.
         return
+    _forget(name)
+
+
+def _forget(name: str) -> None:
     for loaded in list(MODULES):
         if loaded == name or loaded.startswith(name + "."):
             del MODULES[loaded]
@@ -109,6 +149,7 @@ class Standard:
         if added:
             _preloaded.update(added)
             _stamp = None
+            _drop_those_before()
 
 
 def load(name: str) -> Any:

@@ -38,31 +38,51 @@ const PACKAGE: &[(&str, &str)] = &[
         "platform_calls.py",
         include_str!("../python/platform_calls.py"),
     ),
+    ("reports.py", include_str!("../python/reports.py")),
     ("reserve.py", include_str!("../python/reserve.py")),
     ("shadow.py", include_str!("../python/shadow.py")),
     ("signals.py", include_str!("../python/signals.py")),
     ("spare.py", include_str!("../python/spare.py")),
     ("streams.py", include_str!("../python/streams.py")),
+    ("trackers.py", include_str!("../python/trackers.py")),
 ];
 
 /// The shim that cells import; the stubs of the tools are added to it.
 pub const HERMES_TOOLS: &str = include_str!("../python/hermes_tools.py");
 
-/// What the interpreter is given with `-c`: old versions must be able to read it, to say that they
-/// are too old. `FOLDER` and `SOCKETS` are its two arguments.
+/// The program that the interpreter is given, with the folder of the sockets as its argument: old
+/// versions must be able to read it, to say that they are too old.
+///
+/// What a PYTHONPATH puts before the standard library may bear the name of anything: the forkserver
+/// itself never looks there, kernels do; and what site has loaded from there is theirs alone.
 pub const BOOT: &str = "\
 import sys
 if sys.version_info < (3, 8):
     sys.stderr.write('Python %d.%d.%d' % sys.version_info[:3])
     sys.exit(64)
 bare = set(sys.modules)
-folder, sockets = sys.argv[1:3]
-sys.path[:0] = [folder, folder + '/tools']
+folder = sys.argv[0].rpartition('/')[0]
+path = sys.path if getattr(sys.flags, 'safe_path', False) else sys.path[1:]
+names = [p.rpartition('/')[2] for p in path]
+first = 'python%d%d.zip' % sys.version_info[:2]
+first = names.index(first) if first in names else 0
+place = sys.base_prefix + '/' + getattr(sys, 'platlibdir', 'lib')
+place += '/python%d.%d' % sys.version_info[:2]
+standard = [p for p in path[:first] if p == place] + path[first:]
+front = tuple(p + '/' for p in path[:first] if p != place)
+modules = list(sys.modules.items())
+theirs = [(n, m) for n, m in modules if str(getattr(m, '__file__', '')).startswith(front)]
+for name, module in theirs:
+    del sys.modules[name]
+sys.path[:] = [folder, folder + '/tools'] + standard
 from _warmcell import forkserver
 import hermes_tools
-sys.path[:] = [p for p in sys.path if p not in ('', folder, folder + '/tools')]
-forkserver.main(bare, sockets)
+sys.path[:] = standard
+forkserver.main(bare, sys.argv[1], path, dict(theirs))
 ";
+
+/// Where [`BOOT`] stands in the unpacked sources.
+pub const BOOT_FILE: &str = "boot.py";
 
 /// The exit code of [`BOOT`] in an interpreter that is too old.
 pub const TOO_OLD: i32 = 64;
@@ -109,6 +129,7 @@ pub fn stage(bases: &[PathBuf], hermes_tools: &str) -> Result<Staged, StageError
         .map(|(name, text)| (Path::new("_warmcell").join(name), *text))
         .collect();
     files.push((PathBuf::from("tools/hermes_tools.py"), hermes_tools));
+    files.push((PathBuf::from(BOOT_FILE), BOOT));
     let name = content_hash(&files);
     let mut passed_over = Vec::new();
     for base in bases {

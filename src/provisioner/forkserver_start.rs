@@ -20,7 +20,7 @@ use crate::process::{
     ControlSocket, Marker, PipeReader, ProcessError, Program, ReadOutcome, Spawned, Stdio,
     end_orphans, output_pipe, spawn,
 };
-use crate::python_source::{BOOT, TOO_OLD};
+use crate::python_source::{BOOT_FILE, TOO_OLD};
 
 /// How long an interpreter may take until its forkserver says hello.
 const START_DEADLINE: Duration = Duration::from_secs(10);
@@ -120,9 +120,7 @@ pub(super) async fn start(spec: ForkserverSpec) -> Result<Arc<Forkserver>, Start
     let program = Program {
         program: spec.program.clone(),
         arguments: vec![
-            "-c".into(),
-            BOOT.into(),
-            spec.sources.clone().into(),
+            spec.sources.join(BOOT_FILE).into(),
             spec.sockets.clone().into(),
         ],
         environment,
