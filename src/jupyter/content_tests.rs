@@ -37,6 +37,7 @@ fn a_full_reply_is_read() {
             exit: Some(Exit {
                 code: 3,
                 text: Some("t".to_owned()),
+                number: None,
             }),
             names: Names {
                 set: vec![

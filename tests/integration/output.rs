@@ -236,7 +236,7 @@ async fn games_with_descriptors_are_put_right() {
             ("sys.stdout.close()", vec!["the cell closed sys.stdout; it was opened anew".to_owned()]),
             ("sys.stderr.close(); sys.stdin.close()", vec!["the cell closed sys.stderr; it was opened anew".to_owned()]),
             ("kept = sys.stdout.detach()", vec!["the cell closed sys.stdout; it was opened anew".to_owned()]),
-            ("sys.stdout = None", vec!["the cell closed sys.stdout; it was opened anew".to_owned()]),
+            ("sys.stdout = None", vec!["the cell left sys.stdout unusable (None); it was put right".to_owned()]),
             ("import fcntl\nfor fd in (1, 2): fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)\nprint('x' * 70_000); print('y' * 70_000)", vec![]),
             ("os.system('true'); fcntl.fcntl(1, 1031, 1 << 20)\nprint('z' * 900_000)", vec![]),
             ("fcntl.fcntl(1, 1031, 4096)\nprint('z' * 900_000)", vec![]),
