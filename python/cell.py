@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from .link import Link
 
 
+# Values whose repr() and end run no code of a cell's.
+_PLAIN = frozenset((int, float, complex, bool, str, bytes, type(None)))
+
+
 class Runner:
     """The cells of one kernel."""
 
@@ -157,18 +161,30 @@ class Runner:
                     if failure is not None:
                         return failure
                 if last is not None and value is not None:
-                    text, failure = yield from call(repr, value)
-                    if failure is not None:
-                        return failure
-                    interrupts.disarm()
-                    # As what `_` was goes, no frame of ours stands below.
-                    yield from call(builtins.__dict__.__setitem__, "_", value)
-                    self._show(text, parent)
+                    return (yield from self._display(value, parent))
             finally:
                 interrupts.disarm()
         except BaseException as error:  # noqa: BLE001 - an interrupt may come at any moment
             interrupts.disarm()
             return error
+        return None
+
+    def _display(
+        self, value: object, parent: bytes
+    ) -> Generator[object, None, BaseException | None]:
+        if type(value) in _PLAIN:
+            text = repr(value)
+        else:
+            text, failure = yield from call(repr, value)
+            if failure is not None:
+                return failure
+        self._interrupts.disarm()
+        if type(builtins.__dict__.get("_")) in _PLAIN:
+            builtins.__dict__["_"] = value
+        else:
+            # As what `_` was goes, code of the cell's may run.
+            yield from call(builtins.__dict__.__setitem__, "_", value)
+        self._show(text, parent)
         return None
 
     def _show(self, text: str, parent: bytes) -> None:

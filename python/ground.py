@@ -86,30 +86,26 @@ class _Job(partial):
 _jobs: list[_Job] = []
 # The C code of a missing key makes the call, and keeps its value under that key.
 _values: Any = defaultdict(partial(next, map(partial.__call__, iter(_jobs.pop, 0))))
+_make = _values.__missing__
 
 
 def call(function: Callable[..., Any], *arguments: Any) -> Call:
     """Calls it with no frame below: its value, or what it has raised."""
+    if _left:
+        _put_back()
     _jobs.append(_Job(function, *arguments))
+    del arguments
     # Not a finalizer of an object of ours: Python takes such objects down with care for deep
     # structures, and what the cell itself takes down would wait for the cell's end.
-    trigger = partial(call)
-    key = ref(trigger, _values.__missing__)
+    triggers = [partial(call)]
+    key = ref(triggers[0], _make)
     # A key must have been hashed while what it refers to was there.
     hash(key)
-    functions = [
-        # Called before, since they are younger.
-        _before(trigger, partial(put, function))
-        for put, function in _left_behind
-        if function is not None
-    ]
-    held = [trigger]
-    del trigger, arguments
-    try:
-        yield held.pop()
-    finally:
-        functions.clear()
-        _put_back()
+    # Called before, since they are younger.
+    befores = [_before(triggers[0], put) for put in _left_behind]
+    yield triggers.pop()
+    del befores
+    _put_back()
     if key in _values:
         return _values.pop(key), None
     if not _raised:
@@ -129,21 +125,31 @@ def _before(trigger: object, function: Callable[[], Any]) -> object:
     return key
 
 
-# The trace and profile functions that were there as the last call ended: they rest between calls.
-_left_behind: list[tuple[Any, Any]] = []
+# What sets the trace and profile functions again that were there as the last call ended: they rest
+# between calls.
+_left_behind: list[Any] = []
 
 
 def forget_tracer() -> None:
     """The trace function was ours."""
-    del _left_behind[1:]
+    _left_behind[:] = [put for put in _left_behind if put.func is not _SET_TRACER]
 
 
 def _put_back() -> None:
-    if len(_left) == len(_STEPS):
-        _left_behind[:] = (_SET_PROFILER, _left[0]), (_SET_TRACER, _left[2])
-        if _left[4] is _MISSING:
-            sys.__dict__.pop(_HOOK, None)
-        else:
-            sys.__dict__[_HOOK] = _left[4]
+    """After a call, or before the next if an interrupt came in between."""
+    if len(_left) < len(_STEPS):
+        # There was no memory for them; then the hook is still the cell's.
+        _left.clear()
+        return
+    profiler, _, tracer, _, hook, _ = _left[-len(_STEPS) :]
     _left.clear()
-    _jobs.clear()
+    module = sys.__dict__
+    if hook is _MISSING:
+        module.pop(_HOOK, None)
+    else:
+        module[_HOOK] = hook
+    _left_behind.clear()
+    if profiler is not None:
+        _left_behind.append(partial(_SET_PROFILER, profiler))
+    if tracer is not None:
+        _left_behind.append(partial(_SET_TRACER, tracer))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_hooks: dict[str, Callable[[Any], None]] = {}
+_hooks: dict[str, list[Callable[[Any], None]]] = {}
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 
 
@@ -25,7 +25,7 @@ def when_imported(name: str, hook: Callable[[Any], None]) -> None:
         return
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
-    _hooks[name] = hook
+    _hooks.setdefault(name, []).append(hook)
 
 
 class _Finder:
@@ -60,8 +60,7 @@ class _Loader:
     def exec_module(self, module: Any) -> None:
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
-        hook = _hooks.pop(module.__name__, None)
-        if hook is not None:
+        for hook in _hooks.pop(module.__name__, ()):
             hook(module)
 
     def __getattr__(self, name: str) -> Any:

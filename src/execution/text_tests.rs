@@ -243,6 +243,12 @@ fn an_exit_is_told_with_its_argument() {
         Some(r#"the cell called sys.exit("a\nb")"#)
     );
     assert_eq!(outcome.exit_code, 1);
+    let outcome = exit(r#"{"code":7,"number":"100000000000000000007"}"#);
+    assert_eq!(
+        outcome.error.as_deref(),
+        Some("the cell called sys.exit(100000000000000000007)")
+    );
+    assert_eq!(outcome.exit_code, 7);
 }
 
 #[test]
