@@ -194,6 +194,7 @@ class Forkserver:
         self._manager_gone = True
         # The spare is unknown from now on, and ended as such.
         self._spare = None
+        self._wants_spare = False
         for pid in list(self._children):
             self._kill(pid)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import _signal as signal
 from _socket import AF_UNIX, SOCK_SEQPACKET, socketpair
 
-from . import orders
+from . import orders, platform_calls
 from .link import dumps, loads
 from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import os
@@ -46,6 +46,7 @@ class Spare:
 
 def wait(control: socket) -> tuple[dict[str, Any], list[int]]:
     """In the child: waits for the order. Without one it ends."""
+    platform_calls.name_process(b"warmcell-spare")
     _warm_up()
     # Whoever ends it in good order need not be a kill.
     signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGINT})

@@ -233,7 +233,7 @@ mod tests {
         let bases = [temp.path().join("cache")];
         let first = stage(&bases, "tools").unwrap();
         let file = first.folder.join("_warmcell/kernel.py");
-        assert!(fs::read_to_string(&file).unwrap().contains("class Kernel"));
+        assert!(fs::read_to_string(&file).unwrap().contains("class Kernel:"));
         assert_eq!(
             fs::read_to_string(first.folder.join("tools/hermes_tools.py")).unwrap(),
             "tools"
@@ -241,7 +241,7 @@ mod tests {
         fs::write(&file, "changed").unwrap();
         let second = stage(&bases, "tools").unwrap();
         assert_eq!(first, second);
-        assert!(fs::read_to_string(&file).unwrap().contains("class Kernel"));
+        assert!(fs::read_to_string(&file).unwrap().contains("class Kernel:"));
         let other = stage(&bases, "other tools").unwrap();
         assert_ne!(first.folder, other.folder);
     }

@@ -41,6 +41,7 @@ mod lifecycle_kept;
 mod lifecycle_losses;
 mod lifecycle_orphans;
 mod lifecycle_queue;
+mod lifecycle_spare;
 mod lifecycle_start;
 mod lifecycle_support;
 mod lifecycle_timeouts;
