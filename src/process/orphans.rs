@@ -18,8 +18,9 @@ use super::{Pidfd, Signal};
 /// and only what forks faster than it is killed needs another.
 const MAX_ROUNDS: usize = 200;
 
-/// A look at all processes can miss one that forks and dies meanwhile; so many in a row do not.
-const QUIET_ROUNDS: usize = 3;
+/// A look at all processes can miss one that forks and dies meanwhile; so many in a row do not. All
+/// but the first look only at processes that are new, so they take little time.
+const QUIET_ROUNDS: usize = 30;
 
 /// Children of this process that have an owner; locked only for one call.
 static KNOWN: LazyLock<Mutex<HashSet<u32>>> = LazyLock::new(Mutex::default);
@@ -48,6 +49,7 @@ pub fn adopt_orphans() -> bool {
 pub async fn end_orphans(adopts: bool, markers: &[Marker]) -> usize {
     let mut left = 0;
     let mut quiet = 0;
+    let mut others = HashSet::new();
     for _ in 0..MAX_ROUNDS {
         let victims = if adopts {
             // What this process adopts needs no mark, and reading those of all processes takes
@@ -60,7 +62,7 @@ pub async fn end_orphans(adopts: bool, markers: &[Marker]) -> usize {
                 .filter_map(|pid| ended_with_its_group(pid, || true))
                 .collect()
         } else {
-            marked(markers)
+            marked(markers, &mut others)
         };
         left = victims.len();
         if victims.is_empty() {
@@ -68,6 +70,7 @@ pub async fn end_orphans(adopts: bool, markers: &[Marker]) -> usize {
             if adopts || quiet == QUIET_ROUNDS {
                 return 0;
             }
+            tokio::task::yield_now().await;
             continue;
         }
         quiet = 0;
@@ -124,17 +127,30 @@ fn ended_with_its_group(pid: u32, is_meant: impl Fn() -> bool) -> Option<(u32, P
     Some((pid, pidfd))
 }
 
-/// Kills the living processes with one of the marks.
-fn marked(markers: &[Marker]) -> Vec<(u32, Pidfd)> {
+/// Kills the living processes with one of the marks. `others` are those that were there at the last
+/// look and bore none.
+fn marked(markers: &[Marker], others: &mut HashSet<u32>) -> Vec<(u32, Pidfd)> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
     let own = std::process::id();
-    entries
+    let there: HashSet<u32> = entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
-        .filter(|pid| *pid != own && bears(*pid, markers))
+        .filter(|pid| *pid != own)
+        .collect();
+    let mut new: Vec<u32> = there.difference(others).copied().collect();
+    // The latest first: what forks and dies is among them, and not there for long.
+    new.sort_unstable_by(|a, b| b.cmp(a));
+    let victims: Vec<(u32, Pidfd)> = new
+        .into_iter()
+        .filter(|pid| bears(*pid, markers))
         .filter_map(|pid| ended_with_its_group(pid, || bears(pid, markers)))
-        .collect()
+        .collect();
+    *others = there;
+    for (pid, _) in &victims {
+        others.remove(pid);
+    }
+    victims
 }
 
 fn bears(pid: u32, markers: &[Marker]) -> bool {
