@@ -91,7 +91,11 @@ class Runner:
             syntax = True
         else:
             failure = yield from self._execute(body, last, parent)
-        interrupted = issubclass(type(failure), KeyboardInterrupt) and self._interrupts.named()
+        interrupted = (
+            failure is not None
+            and issubclass(type(failure), KeyboardInterrupt)
+            and self._interrupts.named()
+        )
         self._interrupts.end()
         if os.getpid() != self._pid:
             self._leave(failure)

@@ -23,6 +23,8 @@ _tried: dict[str, Any] = {}
 
 def mend() -> list[str]:
     """Replaces those that are of no use; a sentence for each."""
+    if _are_ours():
+        return []
     told = []
     module = sys.__dict__
     for name in _NAMES:
@@ -45,6 +47,23 @@ def mend() -> list[str]:
             told.append(f"the cell left sys.{name} unusable ({fault}); it was put right")
     streams.unflushed.clear()
     return told
+
+
+def _are_ours() -> bool:
+    """Whether all three are as they were made; nearly always, and this is once a cell."""
+    module, own = sys.__dict__, streams.own
+    stdin, out, error = own["stdin"], own["stdout"], own["stderr"]
+    try:
+        return (
+            module["stdout"] is out
+            and module["stderr"] is error
+            and module["stdin"] is stdin
+            and not (out.closed or error.closed or stdin.closed)
+            and len(out.__dict__) == len(error.__dict__) == 1
+            and not streams.unflushed
+        )
+    except (KeyError, ValueError):
+        return False
 
 
 def _fault_of_ours(stream: Any, name: str) -> str | None:

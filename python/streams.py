@@ -234,7 +234,7 @@ def renew(name: str) -> None:
 
 
 # The streams that the kernel has put in place, as it made them.
-own: dict[str, object] = {}
+own: dict[str, Any] = {}
 # The latest binary layers, so that a forked child can forget what its parent has yet to write.
 _writers: list[PipeWriter] = []
 

@@ -49,7 +49,8 @@ pub fn rows() -> Vec<Row> {
 fn cells(runtime: &Runtime, code: &'static str) -> Pair {
     let manager = runtime.block_on(Manager::start());
     let session = runtime.block_on(async { manager.session_on("warm", python()) });
-    let mut limit = Limit::start(&manager.place, "kernel.py", &[]);
+    let limit = Limit::start(&manager.place, "kernel.py", &[]);
+    let mut ends = runtime.block_on(async { Some(limit.ends()) });
     let prints = code.starts_with("print");
     let ours = |cells: usize| {
         let session = session.clone();
@@ -66,16 +67,24 @@ fn cells(runtime: &Runtime, code: &'static str) -> Pair {
         };
         runtime.block_on(async { tokio::spawn(asking).await.unwrap() })
     };
+    // By a task too: what a runtime takes longer than a thread that blocks is not the library's.
     let mut least = |cells: usize| {
-        let one = |_| {
-            let began = Instant::now();
-            limit.ask(&json!({"code": code}));
-            if prints {
-                limit.read_stdout();
+        let mut asked = ends.take().unwrap();
+        let asking = async move {
+            let mut times = Samples::default();
+            for _ in 0..cells {
+                let began = Instant::now();
+                asked.ask(&json!({"code": code})).await;
+                if prints {
+                    asked.read_stdout().await;
+                }
+                times.push(began.elapsed().as_secs_f64());
             }
-            began.elapsed().as_secs_f64()
+            (times, asked)
         };
-        (0..cells).map(one).collect()
+        let (times, asked) = runtime.block_on(async { tokio::spawn(asking).await.unwrap() });
+        ends = Some(asked);
+        times
     };
     let warm_up: Samples = least(CELLS);
     drop(warm_up);
