@@ -110,6 +110,8 @@ class PipeWriter(io.BufferedIOBase):
             self._since = monotonic()
 
     def _keep(self, data: bytes) -> None:
+        global _waits
+        _waits = True
         self._pending.append(data)
         self._pending_bytes += len(data)
 
@@ -123,7 +125,7 @@ class PipeWriter(io.BufferedIOBase):
             self._write_out(data)
 
     def _write_out(self, data: bytes) -> None:
-        global writing
+        global _waits, writing
         if "ctypes" in MODULES or "_cffi_backend" in MODULES:
             # C code may have begun a line.
             flush_c_stdout()
@@ -142,6 +144,7 @@ class PipeWriter(io.BufferedIOBase):
             raise
         except BaseException:
             # A signal handler of the cell's has raised: the rest comes with the next write.
+            _waits = True
             self._pending.appendleft(bytes(view))
             raise
         finally:
@@ -163,6 +166,8 @@ class PipeWriter(io.BufferedIOBase):
             self._turn(flood=False)
 
     def _turn(self, *, flood: bool) -> None:
+        global _waits
+        _waits = _waits or flood
         self._flood = flood
         self._count = 0
         self._since = monotonic()
@@ -233,6 +238,8 @@ def renew(name: str) -> None:
     del _writers[:-8]
 
 
+# Whether something may wait in ours: in a flood, or after a write that was broken off.
+_waits = False
 # The streams that the kernel has put in place, as it made them.
 own: dict[str, Any] = {}
 # The latest binary layers, so that a forked child can forget what its parent has yet to write.
@@ -257,14 +264,14 @@ unflushed: dict[str, str] = {}
 
 def flush() -> None:
     """Flushes what the cell calls stdout and stderr, and the kernel's own; never fails."""
+    global _waits
     module = sys.__dict__
     out, error = module.get("stdout"), module.get("stderr")
     if (
-        out is module.get("__stdout__") is own["stdout"]
+        not _waits
+        and out is module.get("__stdout__") is own["stdout"]
         and error is module.get("__stderr__") is own["stderr"]
-        and not any([writer._flood or writer._pending for writer in _writers])
     ):
-        # Outside of a flood nothing waits in them.
         return
     done: list[object] = [None]
     for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
@@ -274,6 +281,7 @@ def flush() -> None:
             continue
         done.append(stream)
         flush_one(stream, name)
+    _waits = any([writer._flood or writer._pending for writer in _writers])
 
 
 def flush_one(stream: Any, name: str) -> None:
