@@ -7,7 +7,7 @@ import sys
 
 from . import children, failures, names, platform_calls, reserve, shadow, streams
 from .awaiting import Loop
-from .compiling import COROUTINE, Compiler
+from .compiling import COROUTINE, VALUE, Compiler
 from .ground import call
 from .link import LinkLost, cut, exact, loads, without_surrogates
 from .own import BUILTINS as __builtins__  # noqa: F401
@@ -167,7 +167,11 @@ class Runner:
                         value, failure = yield from self._loop.run(value)
                     if failure is not None:
                         return failure
-                if last is not None and value is not None:
+                if self._compiler.keeps_value:
+                    value = self._globals.pop(VALUE, None)
+                elif last is None:
+                    value = None
+                if value is not None:
                     return (yield from self._display(value, parent))
             finally:
                 interrupts.disarm()

@@ -4,7 +4,7 @@ from __future__ import annotations
 import __future__
 
 import sys
-from _ast import Expr, Expression, ImportFrom
+from _ast import Assign, Expr, Expression, ImportFrom, Name, Store
 
 from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import MODULES
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 COROUTINE = 0x80
+VALUE = "__value_of_the_cell__"
 _ONLY_AST = 0x400
 _TOP_LEVEL_AWAIT = 0x2000
 _FUTURE = 0
@@ -22,6 +23,8 @@ for _feature in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _feature).compiler_flag
 # Sources of cells kept for tracebacks; the oldest are forgotten beyond this.
 _SOURCE_BYTES = 32 << 20
+# What one takes beside its text.
+_ENTRY_BYTES = 500
 # Before 3.11 a syntax tree that is too deep overflows the C stack when Python sees it, where plain
 # compile() raises RecursionError. It takes this much source to be that deep.
 _DEEP_BYTES = 32_768
@@ -35,9 +38,12 @@ class Compiler:
         self._bytes = 0
         self._future = 0
         self._latest = ""
+        # Whether the statements leave the value of the last expression under the name VALUE.
+        self.keeps_value = False
 
     def compile(self, code: str, filename: str) -> tuple[CodeType | None, CodeType | None]:
         """The statements, and apart from them the last one if it is an expression."""
+        self.keeps_value = False
         if code.startswith("\ufeff"):
             code = code[1:]
         self._remember(filename, code)
@@ -59,7 +65,13 @@ class Compiler:
         last = None
         if tree.body and isinstance(tree.body[-1], Expr):
             flags |= self._flags_of(tree)
-            last = compile(Expression(tree.body.pop().value), filename, "eval", flags, True)
+            shown = tree.body.pop()
+            last = compile(Expression(shown.value), filename, "eval", flags, True)
+            if last.co_flags & COROUTINE and tree.body:
+                # What stands before the await needs the running loop as well: a task is made, say.
+                tree.body.append(_kept(shown))
+                last = None
+                self.keeps_value = True
         body = compile(tree, filename, "exec", flags, True) if tree.body else None
         if body is not None:
             self._future |= body.co_flags & _FUTURE
@@ -100,11 +112,20 @@ class Compiler:
             cache.update(self.sources)
         self._latest = filename
         self.sources[filename] = cache[filename] = entry
-        self._bytes += len(code)
+        self._bytes += len(code) + _ENTRY_BYTES
         while self._bytes > _SOURCE_BYTES and len(self.sources) > 1:
             oldest = next(iter(self.sources))
-            self._bytes -= self.sources.pop(oldest)[0]
+            self._bytes -= self.sources.pop(oldest)[0] + _ENTRY_BYTES
             cache.pop(oldest, None)
+
+
+def _kept(shown: Any) -> Any:
+    """The last expression as a statement that keeps its value."""
+    place = {
+        name: getattr(shown, name)
+        for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")
+    }
+    return Assign([Name(VALUE, Store(), **place)], shown.value, **place)
 
 
 def _is_one_statement(code: str) -> bool:

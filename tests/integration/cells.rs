@@ -161,6 +161,11 @@ async fn top_level_await_works() {
         ("try:\n    await asyncio.wait_for(asyncio.sleep(30), 0.001)\nexcept asyncio.TimeoutError:\n    print('late')", "late\n"),
         ("await asyncio.gather(*(f(n) for n in range(3)))", "[0, 1, 2]"),
         ("def plain():\n    return asyncio.run(f(11))\nplain()", "11"),
+        // What stands before the only await has the loop too.
+        ("t = asyncio.create_task(f(12))\nawait t", "12"),
+        ("import asyncio as a\nfuture = a.get_running_loop().create_future()\nfuture.set_result(None)\nawait future", "[completed without output]"),
+        ("u = asyncio.ensure_future(f(13)); (await u, [name for name in globals() if 'value' in name])", "(13, [])"),
+        ("_", "(13, [])"),
     ])
     .await;
 }
