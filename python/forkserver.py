@@ -236,6 +236,9 @@ class Forkserver:
         self, ordered: Callable[[], tuple[dict[str, Any], list[int]]], inherited: list[int]
     ) -> NoReturn:
         """In the forked child: leaves all of this behind."""
+        # Its number is closed with the others, and given to something else: an object that goes
+        # later must not close it again.
+        self._control.detach()
         if len(sys.modules) != self._modules:
             self._modules = len(sys.modules)
             preloaded = {name.partition(".")[0] for name in set(sys.modules) - self._bare}
@@ -252,8 +255,7 @@ class Forkserver:
     def _make_spare(self) -> None:
         self._wants_spare = False
         made = spare.Spare()
-        end = made.end()
-        inherited = self._inherited([end.fileno()])
+        inherited = self._inherited([made.fileno()])
         held = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
         try:
             pid = os.fork()
@@ -262,6 +264,7 @@ class Forkserver:
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
             return
         if pid == 0:
+            end = made.end()
             self._become_kernel(lambda: spare.wait(end), inherited)
         made.forked(pid)
         self._spare = made

@@ -28,6 +28,10 @@ class Spare:
         self.pid = 0
         self._ours, self._theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
 
+    def fileno(self) -> int:
+        """The descriptor that is the child's."""
+        return self._theirs.fileno()
+
     def forked(self, pid: int) -> None:
         """In the forkserver: the other end is the child's alone."""
         self.pid = pid
@@ -40,7 +44,8 @@ class Spare:
         return given
 
     def end(self) -> socket:
-        """In the child: its end of the way."""
+        """In the child: its end of the way. The other one is closed by its number."""
+        self._ours.detach()
         return self._theirs
 
 

@@ -50,6 +50,8 @@ pub(super) struct Running {
 #[derive(Debug)]
 pub(super) struct Actor {
     pub(super) link: Link,
+    /// The other end of the link is there.
+    linked: bool,
     pub(super) pipes: [PipeReader; 2],
     pub(super) open: [bool; 2],
     page: InterruptPage,
@@ -88,6 +90,7 @@ impl Actor {
     ) -> io::Result<Self> {
         Ok(Self {
             link: Link::new(started.link, budget)?,
+            linked: true,
             pipes: [started.stdout, started.stderr],
             open: [true; 2],
             page: started.page,
@@ -150,11 +153,12 @@ impl Actor {
                     }
                     None => return Stop::Killed,
                 },
-                () = self.link.ready(), if !full => {
-                    if let Err(death) = self.read_link() {
-                        return Stop::Fault(death);
-                    }
-                }
+                () = self.link.ready(), if !full && self.linked => match self.read_link() {
+                    Ok(()) => {}
+                    // It has said goodbye, and takes the time that it was given.
+                    Err(Death::ClosedLink) if self.shutdown.is_some() => self.linked = false,
+                    Err(death) => return Stop::Fault(death),
+                },
                 () = stdout.readable(), if self.open[0] && !full => self.read_pipe(0),
                 () = stderr.readable(), if self.open[1] && !full => self.read_pipe(1),
                 () = relieved(pressure.as_ref()), if full => {}

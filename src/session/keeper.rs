@@ -354,8 +354,7 @@ impl Keeper {
         let sink = shutdown_sink(sender);
         let (output, ()) =
             tokio::join!(collect(live), kernel.shut_down(self.end_grace, Some(sink)));
-        // One that ends by itself says so with its exit.
-        let was_cut_off = !matches!(kernel.death(), Some(Death::Exited(_)));
+        let was_cut_off = matches!(kernel.death(), Some(Death::Ended));
         Ended {
             output,
             was_cut_off,

@@ -7,7 +7,7 @@ use warmcell::execution::{LiveEvent, Status};
 use warmcell::session::{Cell, Session};
 
 use crate::lifecycle_support::{is_alive, limited, number, result};
-use crate::support::{Manager, run, run_cell};
+use crate::support::{Manager, on_each_python, run, run_cell};
 
 fn printed(pieces: &[LiveEvent]) -> String {
     let bytes: Vec<u8> = pieces
@@ -27,6 +27,19 @@ async fn prepare(session: &Session, file: &std::path::Path) -> String {
         "import atexit, tempfile\natexit.register(lambda: open({file:?}, 'w').write('ran'))\nt = tempfile.TemporaryDirectory()\nprint(t.name, end='')"
     );
     run(session, &code).await.output
+}
+
+/// Longer than it takes a killed process to go.
+#[tokio::test]
+async fn what_goes_at_the_end_has_its_time() {
+    let slow = "import time\nclass Slow:\n    def __del__(self, sleep=time.sleep):\n        print('goes', flush=True)\n        sleep(0.3)\n        print('is gone')\nslow = Slow()";
+    on_each_python(async |session, version| {
+        run(session, slow).await;
+        let ended = session.close().await;
+        assert_eq!(printed(&ended.output), "goes\nis gone\n", "{version}");
+        assert!(!ended.was_cut_off, "{version}");
+    })
+    .await;
 }
 
 #[tokio::test]
