@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::{exec, exit};
+use super::{exec, exit, show};
 use crate::config::Limits;
+use crate::execution::{ErrorClass, Outcome};
 use crate::session::Policy;
 
 /// Runs Python cells in a live kernel: state persists, cells call host tools, limits hold.
@@ -140,6 +141,15 @@ fn timeout(text: &str) -> Result<Duration, String> {
     Limits::parse_timeout(text).map_err(|error| error.to_string())
 }
 
+/// What is wrong with the arguments, in one line.
+fn sentence(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let what = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = what.split_whitespace().collect();
+    let line = words.join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+}
+
 /// Runs the command that this process was started as; its exit code.
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -147,8 +157,16 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Help and version are no errors; everything else is usage. A closed stdout or stderr
             // leaves nobody to tell.
-            drop(error.print());
-            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { 0 });
+            if !error.use_stderr() {
+                drop(error.print());
+                return ExitCode::SUCCESS;
+            }
+            drop(if std::env::args_os().any(|word| word == "--json") {
+                show::json_line(&Outcome::not_run(ErrorClass::Usage, sentence(&error), 0))
+            } else {
+                error.print()
+            });
+            return ExitCode::from(exit::USAGE);
         }
     };
     match arguments.command {

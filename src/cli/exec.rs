@@ -8,7 +8,7 @@ use tokio::runtime::{self, Runtime};
 use tokio::time::timeout;
 
 use super::args::ExecArguments;
-use super::show::{Pieces, Screen};
+use super::show::{Pieces, Screen, json_line};
 use super::signals::Signals;
 use super::{exit, source, surroundings};
 use crate::execution::{ErrorClass, Outcome, Status};
@@ -64,8 +64,7 @@ fn start() -> Result<(Runtime, Screen), ProcessError> {
 fn refuse_at_once(arguments: &ExecArguments, error: &ProcessError) -> u8 {
     let outcome = Outcome::not_run(ErrorClass::Unavailable, error.to_string(), 0);
     let told = if arguments.json {
-        let line = serde_json::to_string(&outcome).unwrap_or_default();
-        writeln!(io::stdout(), "{line}")
+        json_line(&outcome)
     } else {
         writeln!(io::stderr(), "warmcell: {error}")
     };

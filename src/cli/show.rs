@@ -1,6 +1,6 @@
 //! Prints what cells print, as it comes.
 
-use std::io;
+use std::io::{self, Write};
 
 use bytes::Bytes;
 
@@ -43,6 +43,12 @@ impl Lines {
             self.stdout_open = self.stderr_open;
         }
     }
+}
+
+/// Prints one result before, or without, a screen.
+pub(super) fn json_line(outcome: &Outcome) -> io::Result<()> {
+    let line = serde_json::to_string(outcome).unwrap_or_default();
+    writeln!(io::stdout(), "{line}")
 }
 
 fn is_open(bytes: &[u8], before: bool) -> bool {

@@ -23,6 +23,11 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 pub(super) async fn cells(arguments: &ExecArguments) -> Result<Vec<String>, String> {
     let files = match arguments.code.as_deref() {
         _ if !arguments.files.is_empty() => arguments.files.clone(),
+        Some(code) if is_script(code) => {
+            return Err(format!(
+                "CODE is Python source, and {code} is a file; to run the file say -f {code}"
+            ));
+        }
         Some(code) if code != "-" => return Ok(vec![code.to_owned()]),
         None if io::stdin().is_terminal() => {
             return Err(
@@ -34,6 +39,12 @@ pub(super) async fn cells(arguments: &ExecArguments) -> Result<Vec<String>, Stri
     // Opening and reading may take as long as whoever is at the other end likes.
     let reading = in_a_thread(move || files.iter().map(|path| from_file(path)).collect());
     reading.await.map_err(|error| error.to_string())?
+}
+
+/// Whether it is the name of a Python file that is there, where source is expected.
+fn is_script(code: &str) -> bool {
+    let path = Path::new(code);
+    path.extension().is_some_and(|ending| ending == "py") && path.is_file()
 }
 
 fn from_file(path: &Path) -> Result<String, String> {

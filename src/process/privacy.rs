@@ -40,7 +40,7 @@ pub fn start_anew(environment: Vec<(OsString, OsString)>) -> io::Error {
 }
 
 /// Gives this process back the name under which it was started: after [`start_anew`] lists of
-/// processes would show the last part of [`OWN_PROGRAM`].
+/// processes would show `exe`.
 pub fn mend_name() {
     let shown = rustix::thread::name().unwrap_or_default();
     let last = Path::new(OWN_PROGRAM)

@@ -82,6 +82,10 @@ impl LineWindow {
                     self.line += ends;
                     return;
                 }
+                // The window begins in these bytes: to its first line in one go.
+                bytes = after_newlines(bytes, self.first - self.line);
+                self.line = self.first;
+                continue;
             }
             let end = bytes.iter().position(|byte| *byte == b'\n');
             let (segment, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
@@ -148,6 +152,15 @@ impl LineWindow {
 )]
 fn newlines(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// What follows so many line ends, of which there are enough.
+fn after_newlines(bytes: &[u8], count: u64) -> &[u8] {
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    let last = usize::try_from(count - 1)
+        .ok()
+        .and_then(|before| ends.map(|(at, _)| at).nth(before));
+    last.and_then(|at| bytes.get(at + 1..)).unwrap_or_default()
 }
 
 fn is_continuation(byte: u8) -> bool {

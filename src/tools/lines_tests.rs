@@ -102,3 +102,23 @@ proptest! {
         prop_assert_eq!(together, text.into_bytes());
     }
 }
+
+#[test]
+fn a_window_far_into_the_bytes_begins_at_its_line() {
+    let text: String = (1..=1_000).map(|n| format!("line {n}\n")).collect();
+    for first in [1, 2, 500, 999, 1_000] {
+        for chunk in [1, 7, 100, 20_000] {
+            let bounds = Bounds {
+                bytes: 1_000,
+                json_bytes: 2_000,
+            };
+            let mut window = LineWindow::new(first, 1, bounds);
+            for bytes in text.as_bytes().chunks(chunk) {
+                window.feed(bytes);
+            }
+            let line = String::from_utf8(window.take_content()).unwrap();
+            assert_eq!(line, format!("line {first}\n"), "in chunks of {chunk}");
+            assert_eq!(window.total_lines(), 1_000);
+        }
+    }
+}

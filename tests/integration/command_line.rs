@@ -179,12 +179,21 @@ async fn usage_is_refused_with_2_and_a_sentence() {
         ),
         (vec!["--on-timeout", "interrupt", "1"], "restart"),
         (vec!["--no-such-flag", "1"], "--no-such-flag"),
+        (vec!["empty.py"], "to run the file say -f empty.py"),
     ] {
         let output = exec(&place, &arguments).await;
         let stderr = text(&output.stderr);
         assert!(stderr.contains(sentence), "{arguments:?}: {stderr}");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert_eq!(text(&output.stdout), "", "{arguments:?}");
+        // A program that asked for JSON gets JSON, whatever is wrong.
+        let output = exec(&place, &[&["--json"], &*arguments].concat()).await;
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let objects = objects(&output);
+        assert_eq!(objects.len(), 1, "{arguments:?}");
+        assert_eq!(objects[0]["error_class"], "usage", "{arguments:?}");
+        let error = objects[0]["error"].as_str().unwrap();
+        assert!(error.contains(sentence), "{arguments:?}: {error}");
     }
     let output = exec(&place, &["--json", "-f", "nul.py"]).await;
     assert_eq!(output.status.code(), Some(2));
