@@ -14,3 +14,8 @@ pub mod provisioner;
 pub mod python_source;
 pub mod session;
 pub mod tools;
+
+/// The Rust in the README is run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
