@@ -93,6 +93,8 @@ def call(function: Callable[..., Any], *arguments: Any) -> Call:
     """Calls it with no frame below: its value, or what it has raised."""
     if _left:
         _put_back()
+    if _raised:
+        _sort_out()
     _jobs.append(_Job(function, *arguments))
     del arguments
     # Not a finalizer of an object of ours: Python takes such objects down with care for deep
@@ -106,17 +108,37 @@ def call(function: Callable[..., Any], *arguments: Any) -> Call:
     yield triggers.pop()
     del befores
     _put_back()
+    found = _sort_out() if _raised else None
     if key in _values:
         return _values.pop(key), None
-    if not _raised:
+    if found is None:
         # There was no memory left to hand it over with.
         return None, MemoryError()
-    found = _raised.pop()
     error = found.exc_value
     if error is None:
         error = found.exc_type()
     # Not by its own method, which may be the cell's.
     return None, BaseException.with_traceback(error, found.exc_traceback)
+
+
+def _sort_out() -> Any:
+    """What our own call has raised, of all that came to the hook while it was ours.
+
+    Another thread may have been there in between: what it had to tell goes where it belongs.
+    """
+    found = None
+    for raised in [_raised.pop(0) for _ in range(len(_raised))]:
+        # From Python 3.14 on the callback stands in the message.
+        message = getattr(raised, "err_msg", None) or ""
+        if raised.object is _make or (raised.object is None and "weakref callback" in message):
+            found = raised
+            continue
+        hook = sys.__dict__.get(_HOOK) or sys.__unraisablehook__
+        try:
+            hook(raised)
+        except BaseException:  # noqa: BLE001 - a hook of the cell's may raise, as in Python itself
+            pass
+    return found
 
 
 def _before(trigger: object, function: Callable[[], Any]) -> object:

@@ -14,6 +14,7 @@ from . import (
     failures,
     frames,
     hooks,
+    monitoring,
     platform_calls,
     reports,
     reserve,
@@ -77,6 +78,7 @@ def _made_ready(tools: ModuleType) -> Kernel:
     carry.install(tools)
     frames.install()
     reports.install()
+    monitoring.install()
     hooks.when_imported("linecache", lambda module: module.cache.update(failures.sources))
     children.install(kernel.in_child(), tools.current_cell.get)
     signals.install(_tell)

@@ -287,6 +287,8 @@ def flush() -> None:
 def flush_one(stream: Any, name: str) -> None:
     """Flushes it, and notes if that fails."""
     try:
-        stream.flush()
+        # What print() is given need not have one.
+        if hasattr(stream, "flush"):
+            stream.flush()
     except BaseException as failure:  # noqa: BLE001 - a cell may put anything in its place
         unflushed[name] = f"flush() raises {type(failure).__name__}"

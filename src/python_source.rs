@@ -31,6 +31,7 @@ const PACKAGE: &[(&str, &str)] = &[
     ("kernel.py", include_str!("../python/kernel.py")),
     ("link.py", include_str!("../python/link.py")),
     ("mending.py", include_str!("../python/mending.py")),
+    ("monitoring.py", include_str!("../python/monitoring.py")),
     ("names.py", include_str!("../python/names.py")),
     ("orders.py", include_str!("../python/orders.py")),
     ("own.py", include_str!("../python/own.py")),

@@ -244,6 +244,7 @@ impl Ended {
             line = format!("{line} ({place})");
         }
         let interrupted = class == ErrorClass::Interrupted;
+        let traceback = reply.traceback.join("\n");
         Self {
             status: if interrupted {
                 Status::Interrupted
@@ -251,9 +252,14 @@ impl Ended {
                 Status::Error
             },
             exit_code: if interrupted { -1 } else { 1 },
+            // A failure never goes without a word, whatever became of its traceback.
+            traceback: Some(if traceback.is_empty() {
+                line.clone()
+            } else {
+                traceback
+            }),
             error: Some(line),
             class: Some(class),
-            traceback: Some(reply.traceback.join("\n")),
             line: None,
         }
     }

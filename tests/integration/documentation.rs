@@ -19,14 +19,10 @@ fn examples(page: &str) -> Vec<(String, String)> {
             (true, "```") => inside = false,
             (true, line) => match (line.strip_prefix("$ "), found.last_mut()) {
                 (Some(command), _) => found.push((command.to_owned(), String::new())),
-                (None, Some((command, _))) if line.starts_with("> ") => {
-                    command.push('\n');
-                    command.push_str(&line[2..]);
-                }
-                (None, Some((_, output))) => {
-                    output.push_str(line);
-                    output.push('\n');
-                }
+                (None, Some((command, output))) => match line.strip_prefix("> ") {
+                    Some(more) => command.extend(["\n", more]),
+                    None => output.extend([line, "\n"]),
+                },
                 (None, None) => panic!("output before a command: {line}"),
             },
             (false, _) => {}

@@ -231,3 +231,72 @@ async fn errors_of_every_stage_of_the_compiler_show_the_line() {
     })
     .await;
 }
+
+/// Reports of exceptions that nobody can catch belong to who made them.
+#[tokio::test]
+async fn what_another_thread_tells_is_not_the_cells() {
+    let begin = r#"
+import sys, threading
+told = 0
+def hook(report):
+    global told
+    told += report.exc_type is KeyError
+sys.unraisablehook = hook
+class Telling:
+    def __del__(self): raise KeyError("of a thread")
+going = True
+def work():
+    while going: Telling()
+thread = threading.Thread(target=work)
+sys.setswitchinterval(1e-5)
+thread.start()
+"#;
+    on_each_python(async |session, version| {
+        run(session, begin).await;
+        for _ in 0..30 {
+            let outcome = run(session, "1/0").await;
+            let error = outcome.error.unwrap();
+            assert!(error.starts_with("ZeroDivisionError: division by zero (<cell "), "{version}: {error}");
+            let outcome = run(session, "(1,) * 100_000 + [1]").await;
+            let error = outcome.error.unwrap();
+            assert!(error.starts_with("TypeError: can only concatenate"), "{version}: {error}");
+            assert_shows(&run(session, "6*7").await, "42", version);
+        }
+        let end = "going = False; thread.join(); sys.setswitchinterval(0.005); told > 0, sys.unraisablehook is hook";
+        assert_shows(&run(session, end).await, "(True, True)", version);
+    })
+    .await;
+}
+
+/// Python 3.12 and newer have sys.monitoring.
+#[tokio::test]
+async fn callbacks_of_monitoring_see_cells_only() {
+    let begin = r#"
+import sys
+seen = set()
+def callback(code, *more):
+    seen.add(code.co_filename)
+    if code.co_name == "raises": raise ValueError("of the callback")
+def raises(): pass
+monitoring = sys.monitoring
+monitoring.use_tool_id(3, "test")
+events = monitoring.events
+for event in (events.PY_START, events.PY_RETURN, events.LINE):
+    assert monitoring.register_callback(3, event, callback) is None
+monitoring.set_events(3, events.PY_START | events.PY_RETURN | events.LINE)
+"#;
+    on_each_python(async |session, version| {
+        if matches!(version, "3.8" | "3.9" | "3.10" | "3.11") {
+            return;
+        }
+        let first = run(session, begin).await;
+        assert_eq!(first.status, Status::Success, "{version}: {}", first.output);
+        let raised = run(session, "kept = 5\nraises()").await;
+        assert_eq!(raised.error_class, Some(ErrorClass::Exception), "{version}");
+        assert!(raised.error.unwrap().starts_with("ValueError: of the callback"), "{version}");
+        assert_shows(&run(session, "kept").await, "5", version);
+        let end = "monitoring.set_events(3, 0)\nsame = monitoring.register_callback(3, events.LINE, None) is callback\nsame, [name for name in seen if 'warmcell' in name]";
+        assert_shows(&run(session, end).await, "(True, [])", version);
+    })
+    .await;
+}

@@ -313,6 +313,10 @@ async fn an_exception_that_lies_about_itself_is_told_all_the_same() {
             assert!(outcome.error.as_ref().is_none_or(|error| error.len() < 4_500), "{what}");
             assert_ne!(outcome.exit_code, 0, "{what}");
         }
+        let hidden = "class E(Exception):\n    __traceback__ = property(lambda self: 1/0)\nraise E('text')";
+        let outcome = run(session, hidden).await;
+        assert!(outcome.error.unwrap().starts_with("E: text (<cell "), "{version}");
+        assert!(outcome.output.ends_with("E: text"), "{version}: {}", outcome.output);
         let told = run(session, "sys.stderr = 5\nraise SystemExit('told')").await;
         assert!(told.output.contains("--- stderr ---\ntold\n"), "{version}: {}", told.output);
     })
