@@ -27,10 +27,6 @@ const FAULTS: &[(&str, &str)] = &[
         "the cell left sys.{S} unusable (write() raises AttributeError); it was put right",
     ),
     (
-        "sys.{S} = type('W', (), {'write': lambda self, text: len(text)})()",
-        "the cell left sys.{S} unusable (write() raises AttributeError); it was put right",
-    ),
-    (
         "sys.{S} = type('W', (), {'flush': lambda self: None})()",
         "the cell left sys.{S} unusable (write() raises AttributeError); it was put right",
     ),
