@@ -70,6 +70,8 @@ class Forkserver:
         self._preloaded: set[str] = set()
         self._spare: spare.Spare | None = None
         self._wants_spare = False
+        # Kernels that were ordered.
+        self._orders = 0
         self._modules = 0
         self._wake, self._woken = os.pipe()
         for fd in (self._wake, self._woken):
@@ -109,10 +111,11 @@ class Forkserver:
             if changed:
                 self._look_at_children()
             elif not ready:
-                if self._later:
-                    self._preload(self._later.pop(0))
-                elif self._wants_spare:
+                if self._may_make_spare():
                     self._make_spare()
+                    self._calm = False
+                elif self._later and self._children:
+                    self._preload(self._later.pop(0))
         self._remove_folder()
 
     def _patience(self) -> int | None:
@@ -122,10 +125,10 @@ class Forkserver:
         runs a single cell is gone before.
         """
         patience = None
-        if self._children and self._later:
-            patience = 0 if self._calm else _CALM_MS
-        elif self._children and self._wants_spare:
+        if self._may_make_spare():
             patience = _SPARE_CALM_MS
+        elif self._later and self._children:
+            patience = 0 if self._calm else _CALM_MS
         deadline = self._trackers.next_deadline()
         if deadline is not None:
             left = max(0, int((deadline - monotonic()) * 1000) + 1)
@@ -139,6 +142,11 @@ class Forkserver:
             pass
         if not self._later:
             settle()
+            if self._spare is not None:
+                # The next one has what was loaded.
+                self._spare.close()
+                self._spare = None
+                self._wants_spare = True
 
     def _drain_wake(self) -> None:
         try:
@@ -252,6 +260,10 @@ class Forkserver:
 
     # A spare kernel.
 
+    def _may_make_spare(self) -> bool:
+        """Not for who needs a single kernel for a moment."""
+        return self._wants_spare and (self._orders > 1 or not self._later)
+
     def _make_spare(self) -> None:
         self._wants_spare = False
         made = spare.Spare()
@@ -274,6 +286,7 @@ class Forkserver:
         """Makes the spare the kernel that is ordered; false if there is none."""
         used, self._spare = self._spare, None
         self._wants_spare = True
+        self._orders += 1
         if used is None:
             return False
         self._children[used.pid] = Child(used.pid)

@@ -43,6 +43,10 @@ class Spare:
         self._ours.close()
         return given
 
+    def close(self) -> None:
+        """It is not needed: it ends when it sees this."""
+        self._ours.close()
+
     def end(self) -> socket:
         """In the child: its end of the way. The other one is closed by its number."""
         self._ours.detach()
