@@ -40,8 +40,7 @@ class Runner:
         self._interrupts = interrupts
         self._guard = guard
         self._tools = tools
-        self._pid = os.getpid()
-        self._modules = len(MODULES)
+        self._pid = self._modules = 0
         self._count = 0
         self._compiler = Compiler()
         failures.sources = self._compiler.sources
@@ -49,6 +48,11 @@ class Runner:
         self._loop: Loop | None = None
         self._finders = FreshFinders()
         sys.meta_path.insert(0, self._finders)  # type: ignore[arg-type]
+
+    def begin(self) -> None:
+        """In the process that is the kernel."""
+        self._pid = os.getpid()
+        self._modules = len(MODULES)
 
     def run(self, parent: bytes, data: bytes) -> Generator[object, None, None]:
         """One execute_request: runs it and sends result messages and the reply."""

@@ -64,7 +64,7 @@ class Forkserver:
         self._foreign: set[int] = set()
         self._trackers = Trackers()
         self._manager_gone = False
-        self._tools: Any = sys.modules["hermes_tools"]
+        self._kernel = kernel.made(sys.modules["hermes_tools"])
         self._later = list(_LATER)
         self._calm = False
         self._preloaded: set[str] = set()
@@ -252,7 +252,7 @@ class Forkserver:
             preloaded = {name.partition(".")[0] for name in set(sys.modules) - self._bare}
             self._preloaded = preloaded - {"_warmcell", "hermes_tools", "__main__"}
         shadow.preloaded(self._preloaded)
-        child = Reborn(kernel.live(ordered, inherited, self._pid, self._tools))
+        child = Reborn(kernel.live(ordered, inherited, self._pid, self._kernel))
         if sys.flags.inspect:
             # Python would not end now, but ask at the keyboard what to do.
             os._exit(child.code or 0)
@@ -425,6 +425,7 @@ def main(bare: set[str], folder: str, path: list[str], theirs: dict[str, Any]) -
     os.close(null)
     # They write to descriptors 1 and 2, whatever these are: kernels find them made.
     streams.install()
+    server = Forkserver(control, bare, folder)
     settle()
-    Forkserver(control, bare, folder).serve()
+    server.serve()
     os._exit(0)

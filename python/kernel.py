@@ -46,7 +46,7 @@ def live(
     ordered: Callable[[], tuple[dict[str, Any], list[int]]],
     inherited: list[int],
     parent: int,
-    tools: ModuleType,
+    kernel: Kernel,
 ) -> Iterator[object]:
     """The life of a forked child: becomes the kernel that is ordered, and runs it (ground.py).
 
@@ -55,7 +55,7 @@ def live(
     code = 70
     try:
         leave(parent, inherited)
-        kernel = _made_ready(tools)
+        kernel.begin()
         kernel.enter(*ordered())
         code = yield from kernel.serve()
     except BaseException:  # noqa: BLE001 - nothing may unwind into the forkserver
@@ -65,14 +65,10 @@ def live(
         os._exit(code)
 
 
-def _made_ready(tools: ModuleType) -> Kernel:
-    """Everything that needs no order."""
-    # The forkserver hides its memory; what a cell starts must be able to look at itself.
-    platform_calls.hide_memory(False)
+def made(tools: ModuleType) -> Kernel:
+    """In the forkserver: what is the same in all kernels, so that no fork pays for it."""
     platform_calls.line_buffer_c_stdout()
-    main = _fresh_main(tools)
-    kernel = Kernel(main, tools)
-    shadow.begin(main.__dict__)
+    kernel = Kernel(_fresh_main(tools), tools)
     tools._load = shadow.load  # type: ignore[attr-defined]
     _no_input()
     carry.install(tools)
@@ -80,9 +76,7 @@ def _made_ready(tools: ModuleType) -> Kernel:
     reports.install()
     monitoring.install()
     hooks.when_imported("linecache", lambda module: module.cache.update(failures.sources))
-    children.install(kernel.in_child(), tools.current_cell.get)
     signals.install(_tell)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     return kernel
 
 
@@ -96,7 +90,6 @@ def _fresh_main(tools: ModuleType) -> ModuleType:
     vars(main).update(__builtins__=MODULES["builtins"], __annotations__={})
     for name in tools.__all__:
         setattr(main, name, getattr(tools, name))
-    MODULES["__main__"] = main
     return main
 
 
@@ -122,18 +115,30 @@ class Kernel:
     """Reads requests and answers them, one at a time."""
 
     def __init__(self, main: ModuleType, tools: ModuleType) -> None:
+        self._main = main
         self._tools = tools
         self._link = Link()
         self._interrupts = Interrupts(self._link)
         self._guard = Guard()
         self._runner = Runner(main, self._link, self._interrupts, self._guard, tools)
 
+    def begin(self) -> None:
+        """In the forked child: what needs no order."""
+        # The forkserver hides its memory; what a cell starts must be able to look at itself.
+        platform_calls.hide_memory(False)
+        MODULES["__main__"] = self._main
+        shadow.begin(self._main.__dict__)
+        children.install(self._in_child(), self._tools.current_cell.get)
+        self._runner.begin()
+        # The runner alone holds it from now on: at the end nothing must that stays.
+        del self._main
+
     def enter(self, order: dict[str, Any], fds: list[int]) -> None:
         """Becomes what was ordered; from now on interrupts are heeded."""
         link, stdout, stderr, page = fds
         link, page = enter(order, {1: stdout, 2: stderr}, [link, page])
         platform_calls.name_process(b"warmcell-kernel")
-        self._link.fd = link
+        self._link.open(link)
         self._interrupts.watch(page)
         self._guard.keep()
         faulthandler.enable(file=self._guard.stderr_fd())
@@ -144,7 +149,7 @@ class Kernel:
         self._interrupts.begin(0)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
-    def in_child(self) -> Callable[[], None]:
+    def _in_child(self) -> Callable[[], None]:
         """What a process does first that a cell has forked.
 
         Python keeps it to its very end, so it must not hold what the cells have left.

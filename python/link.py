@@ -111,14 +111,19 @@ class Link:
 
     def __init__(self, fd: int = -1) -> None:
         self.fd = fd
+        self._prefix = b""
         self._buffer = bytearray()
         self._unread = b""
         self._serial = 0
-        self._prefix = os.urandom(6).hex().encode()
         # True while bytes of a message are on their way: nothing may be raised in between.
         self.writing = False
         # What to do after a write during which an interrupt arrived.
         self.after_write: Callable[[], None] | None = None
+
+    def open(self, fd: int) -> None:
+        """Takes over a descriptor; its messages have names of their own."""
+        self.fd = fd
+        self._prefix = os.urandom(6).hex().encode()
 
     def receive(self) -> tuple[str, bytes, bytes]:
         """Waits for one message: channel, header and content, the last two as they came.
