@@ -42,6 +42,9 @@ _SPARE_CALM_MS = 5
 _HELD = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
 
 
+_left: list[object] = []
+
+
 class Child:
     """A kernel or a job that was forked here."""
 
@@ -64,10 +67,9 @@ class Forkserver:
         self._foreign: set[int] = set()
         self._trackers = Trackers()
         self._manager_gone = False
-        self._kernel = kernel.made(sys.modules["hermes_tools"])
+        self._kernel: Any = kernel.made(sys.modules["hermes_tools"])
         self._later = list(_LATER)
         self._calm = False
-        self._preloaded: set[str] = set()
         self._spare: spare.Spare | None = None
         self._wants_spare = False
         # Kernels that were ordered.
@@ -236,7 +238,11 @@ class Forkserver:
         self._send({"op": "forked", "id": message["id"], "pid": pid})
 
     def _inherited(self, kept: list[int]) -> list[int]:
-        """What a child closes: listed, since the limit can be 2^30."""
+        """Before a fork: what a child closes; listed, since the limit can be 2^30."""
+        if len(sys.modules) != self._modules:
+            self._modules = len(sys.modules)
+            preloaded = {name.partition(".")[0] for name in set(sys.modules) - self._bare}
+            shadow.preloaded(preloaded - {"_warmcell", "hermes_tools", "__main__"})
         listed = {int(name) for name in os.listdir("/proc/self/fd")}
         return sorted(listed - {0, 1, 2, *kept})
 
@@ -247,12 +253,10 @@ class Forkserver:
         # Its number is closed with the others, and given to something else: an object that goes
         # later must not close it again.
         self._control.detach()
-        if len(sys.modules) != self._modules:
-            self._modules = len(sys.modules)
-            preloaded = {name.partition(".")[0] for name in set(sys.modules) - self._bare}
-            self._preloaded = preloaded - {"_warmcell", "hermes_tools", "__main__"}
-        shadow.preloaded(self._preloaded)
-        child = Reborn(kernel.live(ordered, inherited, self._pid, self._kernel))
+        # What the forkserver was is left where it is: to take it apart would copy its pages.
+        made, self._kernel = self._kernel, None
+        _left.append(self)
+        child = Reborn(kernel.live(ordered, inherited, self._pid, made))
         if sys.flags.inspect:
             # Python would not end now, but ask at the keyboard what to do.
             os._exit(child.code or 0)

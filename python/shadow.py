@@ -40,7 +40,7 @@ def install(path: list[str], theirs: dict[str, Any]) -> None:
 
 
 def preloaded(names: set[str]) -> None:
-    """In a new kernel: takes note of what the forkserver has loaded."""
+    """In the forkserver: takes note of what it has loaded for its kernels."""
     _preloaded.update(names)
 
 
