@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::literal::text_in_place;
 use super::shown::shown;
-use super::{ToolFailure, ToolSpec};
+use super::{ParameterDefault, ToolFailure, ToolSpec};
 
 /// The longest list or dict that is taken as an argument, in bytes of JSON.
 const LONGEST_TREE: usize = 1 << 20;
@@ -129,6 +129,43 @@ impl Arguments {
         Ok(())
     }
 
+    /// Whether they fit the description of the tool: its names, what must be there, JSON types. The
+    /// server asks before each call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Arguments::check_names`]; `usage` for what is missing or of another type.
+    pub fn check(&self, spec: &ToolSpec) -> Result<(), ToolFailure> {
+        self.check_names(spec)?;
+        for parameter in spec.parameters {
+            let name = parameter.name;
+            let wanted = in_words(parameter.json_type);
+            let fits = match self.values.get(name).filter(|value| !value.is_null()) {
+                None if parameter.default == ParameterDefault::Required => {
+                    return Err(ToolFailure::usage(format!(
+                        "{}: missing required argument '{name}' ({wanted})",
+                        self.tool
+                    )));
+                }
+                None => continue,
+                Some(_) if parameter.json_type == "integer" => {
+                    self.optional_integer(name)?;
+                    continue;
+                }
+                Some(Value::String(_)) => parameter.json_type == "string",
+                Some(Value::Bool(_)) => parameter.json_type == "boolean",
+                Some(Value::Array(_)) => parameter.json_type == "array",
+                Some(Value::Object(_)) => parameter.json_type == "object",
+                // What range a number must have the tool says.
+                Some(_) => parameter.json_type == "number",
+            };
+            if let Some(value) = self.values.get(name).filter(|_| !fits) {
+                return Err(self.wrong_type(name, wanted, value));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the argument was left out or is null.
     pub fn is_absent(&self, name: &str) -> bool {
         matches!(self.values.get(name), None | Some(Value::Null))
@@ -236,5 +273,107 @@ impl Arguments {
             "{}: '{name}' must be {wanted}, got {kind}",
             self.tool
         ))
+    }
+}
+
+fn in_words(json_type: &str) -> &str {
+    match json_type {
+        "string" => "a string",
+        "integer" => "a whole number",
+        "number" => "a number",
+        "boolean" => "a bool",
+        "array" => "a list",
+        "object" => "a dict",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::Parameter;
+    use super::*;
+
+    const fn parameter(
+        name: &'static str,
+        json_type: &'static str,
+        default: ParameterDefault,
+    ) -> Parameter {
+        Parameter {
+            name,
+            json_type,
+            default,
+            about: "",
+        }
+    }
+
+    const SPEC: ToolSpec = ToolSpec {
+        name: "add",
+        about: "",
+        parameters: &[
+            parameter("a", "integer", ParameterDefault::Required),
+            parameter("text", "string", ParameterDefault::Null),
+            parameter("list", "array", ParameterDefault::Null),
+            parameter("on", "boolean", ParameterDefault::Boolean(false)),
+            parameter("ratio", "number", ParameterDefault::Null),
+        ],
+        returns: &[],
+        refused: &[],
+    };
+
+    #[test]
+    fn arguments_fit_the_description_of_their_tool() {
+        for (arguments, wrong) in [
+            (json!({"a": 1}), None),
+            (
+                json!({"a": 2.0, "text": null, "list": [], "on": true, "ratio": 0.5}),
+                None,
+            ),
+            (
+                json!({}),
+                Some("missing required argument 'a' (a whole number)"),
+            ),
+            (json!({"a": null}), Some("missing required argument 'a'")),
+            (
+                json!({"a": "x"}),
+                Some("'a' must be a whole number, got a string"),
+            ),
+            (
+                json!({"a": 1.5}),
+                Some("'a' must be a whole number that fits"),
+            ),
+            (
+                json!({"a": 1, "b": 2}),
+                Some("unknown argument 'b'; it takes a, text"),
+            ),
+            (
+                json!({"a": 1, "text": 5}),
+                Some("'text' must be a string, got a number"),
+            ),
+            (
+                json!({"a": 1, "list": {}}),
+                Some("'list' must be a list, got a dict"),
+            ),
+            (
+                json!({"a": 1, "on": 1}),
+                Some("'on' must be a bool, got a number"),
+            ),
+            (
+                json!({"a": 1, "ratio": "1"}),
+                Some("'ratio' must be a number, got a string"),
+            ),
+        ] {
+            let values = arguments.as_object().unwrap().clone();
+            let checked = Arguments::new("add", values).check(&SPEC);
+            match (checked, wrong) {
+                (Ok(()), None) => {}
+                (Err(failure), Some(wrong)) => {
+                    assert!(failure.message.contains(wrong), "{}", failure.message);
+                    assert_eq!(failure.class, "usage");
+                }
+                (checked, _) => panic!("{arguments}: {checked:?}"),
+            }
+        }
     }
 }

@@ -129,7 +129,8 @@ impl Call {
             terminal_timeout: shared.settings.terminal_timeout,
         };
         // Whatever a tool started ends when its future is dropped.
-        let mut result = match arguments {
+        let checked = arguments.and_then(|it| it.check(spec).map(|()| it));
+        let mut result = match checked {
             Err(failure) => failure.into_result(spec),
             Ok(arguments) => tokio::select! {
                 biased;

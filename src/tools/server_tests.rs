@@ -52,7 +52,6 @@ impl Tool for Echo {
 
     async fn call(&self, arguments: Arguments, context: &ToolContext) -> ToolResult {
         let work = async {
-            arguments.check_names(&ECHO)?;
             let text = arguments.optional_text("text")?.unwrap_or("nothing");
             if let Some(ms) = arguments.optional_integer("ms")? {
                 tokio::time::sleep(Duration::from_millis(ms.unsigned_abs())).await;

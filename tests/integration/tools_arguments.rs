@@ -173,7 +173,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "terminal('true', timeout='5')",
         "usage",
-        "terminal: 'timeout' must be a number of seconds, got a string",
+        "terminal: 'timeout' must be a number, got a string",
     ),
     (
         "terminal('true', timeout=0)",

@@ -43,7 +43,13 @@ static FULL: ToolSpec = ToolSpec {
 const fn parameter(name: &'static str, default: ParameterDefault) -> Parameter {
     Parameter {
         name,
-        json_type: "string",
+        json_type: match default {
+            ParameterDefault::Integer(_) => "integer",
+            ParameterDefault::Boolean(_) => "boolean",
+            ParameterDefault::Required | ParameterDefault::Null | ParameterDefault::Text(_) => {
+                "string"
+            }
+        },
         default,
         about: "",
     }
