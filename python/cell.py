@@ -40,7 +40,7 @@ class Runner:
         self._interrupts = interrupts
         self._guard = guard
         self._tools = tools
-        self._pid = self._modules = 0
+        self._pid = 0
         self._count = 0
         self._compiler = Compiler()
         failures.sources = self._compiler.sources
@@ -52,7 +52,6 @@ class Runner:
     def begin(self) -> None:
         """In the process that is the kernel."""
         self._pid = os.getpid()
-        self._modules = len(MODULES)
 
     def run(self, parent: bytes, data: bytes) -> Generator[object, None, None]:
         """One execute_request: runs it and sends result messages and the reply."""
@@ -115,9 +114,7 @@ class Runner:
             failure = None
             yield last_holder.pop()
         streams.flush()
-        if len(MODULES) != self._modules:
-            # C code that is not ours may be there.
-            platform_calls.flush_c_stdout()
+        platform_calls.flush_c_stdout()
         own["warnings"] = _quietly(self._guard.restore) or []
         codes = [code for code in (body, last) if code is not None]
         own["names"] = _quietly(self._names.changes, codes) or self._names.unchanged()
@@ -208,6 +205,7 @@ class Runner:
             return
         # What was printed before is shown before.
         streams.flush()
+        platform_calls.flush_c_stdout()
         content = {"execution_count": self._count, "data": {"text/plain": text}, "metadata": {}}
         self._link.send("iopub", "execute_result", parent, content)
 

@@ -67,12 +67,12 @@ class Compiler:
             flags |= self._flags_of(tree)
             shown = tree.body.pop()
             last = compile(Expression(shown.value), filename, "eval", flags, True)
-            if last.co_flags & COROUTINE and tree.body:
-                # What stands before the await needs the running loop as well: a task is made, say.
-                tree.body.append(_kept(shown))
-                last = None
-                self.keeps_value = True
         body = compile(tree, filename, "exec", flags, True) if tree.body else None
+        if body is not None and last is not None and (body.co_flags | last.co_flags) & COROUTINE:
+            # All of it needs the running loop: a task is made before the await, or after it.
+            tree.body.append(_kept(shown))
+            body, last = compile(tree, filename, "exec", flags, True), None
+            self.keeps_value = True
         if body is not None:
             self._future |= body.co_flags & _FUTURE
         return body, last

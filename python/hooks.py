@@ -17,12 +17,10 @@ _STANDARD = os.path.dirname(os.__file__) + os.sep
 
 
 def when_imported(name: str, hook: Callable[[Any], None]) -> None:
-    """Calls the hook with the module, now if it is loaded, else right after it was."""
+    """Calls the hook with the module, now if it is loaded, and each time right after it was."""
     module = MODULES.get(name)
-    if module is not None:
-        if str(getattr(module, "__file__", _STANDARD)).startswith(_STANDARD):
-            hook(module)
-        return
+    if module is not None and str(getattr(module, "__file__", _STANDARD)).startswith(_STANDARD):
+        hook(module)
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
     _hooks.setdefault(name, []).append(hook)
@@ -60,7 +58,8 @@ class _Loader:
     def exec_module(self, module: Any) -> None:
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
-        for hook in _hooks.pop(module.__name__, ()):
+        # Each time: it may be reloaded, or taken out and imported again.
+        for hook in _hooks.get(module.__name__, ()):
             hook(module)
 
     def __getattr__(self, name: str) -> Any:

@@ -144,6 +144,7 @@ class Kernel:
         faulthandler.enable(file=self._guard.stderr_fd())
         self._tools._address = self._tools._from_environment()  # type: ignore[attr-defined]
         os.environ[children.CELL] = "0"
+        shadow.look_before()
         sys.argv = order["argv"]
         sys.path.insert(0, "")
         self._interrupts.begin(0)

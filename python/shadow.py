@@ -55,6 +55,11 @@ def begin(namespace: dict[str, Any]) -> None:
     MODULES.update(_their_modules)
 
 
+def look_before() -> None:
+    """In a kernel that was forked ahead: others may have made files meanwhile."""
+    _drop_those_before()
+
+
 def look(code: str) -> None:
     """A cell begins: sees what the directory shadows."""
     global _looked

@@ -266,11 +266,14 @@ def flush() -> None:
     """Flushes what the cell calls stdout and stderr, and the kernel's own; never fails."""
     global _waits
     module = sys.__dict__
-    out, error = module.get("stdout"), module.get("stderr")
+    out: Any = module.get("stdout")
+    error: Any = module.get("stderr")
     if (
         not _waits
         and out is module.get("__stdout__") is own["stdout"]
         and error is module.get("__stderr__") is own["stderr"]
+        and out.write_through
+        and error.write_through
     ):
         return
     done: list[object] = [None]

@@ -25,7 +25,7 @@ pub(super) async fn cells(arguments: &ExecArguments) -> Result<Vec<String>, Stri
         _ if !arguments.files.is_empty() => arguments.files.clone(),
         Some(code) if is_script(code) => {
             return Err(format!(
-                "CODE is Python source, and {code} is a file; to run the file say -f {code}"
+                "CODE is Python source, and {code:?} is a file; to run the file say -f {code:?}"
             ));
         }
         Some(code) if code != "-" => return Ok(vec![code.to_owned()]),

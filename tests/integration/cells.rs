@@ -166,6 +166,7 @@ async fn top_level_await_works() {
         ("import asyncio as a\nfuture = a.get_running_loop().create_future()\nfuture.set_result(None)\nawait future", "[completed without output]"),
         ("u = asyncio.ensure_future(f(13)); (await u, [name for name in globals() if 'value' in name])", "(13, [])"),
         ("_", "(13, [])"),
+        ("await f(1)\nasyncio.get_running_loop().is_running()", "True"),
     ])
     .await;
 }

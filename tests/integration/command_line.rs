@@ -179,7 +179,7 @@ async fn usage_is_refused_with_2_and_a_sentence() {
         ),
         (vec!["--on-timeout", "interrupt", "1"], "restart"),
         (vec!["--no-such-flag", "1"], "--no-such-flag"),
-        (vec!["empty.py"], "to run the file say -f empty.py"),
+        (vec!["empty.py"], "to run the file say -f \"empty.py\""),
     ] {
         let output = exec(&place, &arguments).await;
         let stderr = text(&output.stderr);

@@ -281,9 +281,10 @@ def raises(): pass
 monitoring = sys.monitoring
 monitoring.use_tool_id(3, "test")
 events = monitoring.events
-for event in (events.PY_START, events.PY_RETURN, events.LINE):
+every = (events.PY_START, events.PY_RETURN, events.LINE, events.RAISE, events.EXCEPTION_HANDLED, events.PY_UNWIND)
+for event in every:
     assert monitoring.register_callback(3, event, callback) is None
-monitoring.set_events(3, events.PY_START | events.PY_RETURN | events.LINE)
+monitoring.set_events(3, sum(every))
 "#;
     on_each_python(async |session, version| {
         if matches!(version, "3.8" | "3.9" | "3.10" | "3.11") {
@@ -294,9 +295,17 @@ monitoring.set_events(3, events.PY_START | events.PY_RETURN | events.LINE)
         let raised = run(session, "kept = 5\nraises()").await;
         assert_eq!(raised.error_class, Some(ErrorClass::Exception), "{version}");
         assert!(raised.error.unwrap().starts_with("ValueError: of the callback"), "{version}");
-        assert_shows(&run(session, "kept").await, "5", version);
-        let end = "monitoring.set_events(3, 0)\nsame = monitoring.register_callback(3, events.LINE, None) is callback\nsame, [name for name in seen if 'warmcell' in name]";
-        assert_shows(&run(session, end).await, "(True, [])", version);
+        assert_shows(&run(session, "seen.clear()\nkept").await, "5", version);
+        // Nothing but the cells has run.
+        let end = "names, _ = set(seen), monitoring.set_events(3, 0)\n[name for name in names if name[:6] != '<cell ']";
+        assert_shows(&run(session, end).await, "[]", version);
+        // Our code raises and handles exceptions too, and what it cannot switch off stays.
+        let asked = "monitoring.set_events(3, sum(every))\nimport asyncio, colorsys, this as _this\nawait asyncio.sleep(0, 6)";
+        let awaited = run(session, asked).await;
+        assert_eq!(awaited.result.as_deref(), Some("6"), "{version}: {}", awaited.output);
+        let end = "monitoring.set_events(3, 0)\n[monitoring.register_callback(3, event, None) is callback for event in every], [name for name in seen if 'warmcell' in name]";
+        let all = format!("([{}], [])", ["True"; 6].join(", "));
+        assert_shows(&run(session, end).await, &all, version);
     })
     .await;
 }

@@ -137,3 +137,18 @@ async fn a_stream_of_the_cells_own_that_works_stays_and_is_not_written_to() {
     })
     .await;
 }
+
+/// Python keeps text back then, until a stream is flushed.
+#[tokio::test]
+async fn a_stream_that_buffers_text_is_written_out_at_the_end_of_its_cell() {
+    on_each_python(async |session, version| {
+        for (stream, place) in [("stdout", "first\n"), ("stderr", "--- stderr ---\nfirst\n")] {
+            let buffers = format!("import os, sys\nsys.{stream}.reconfigure(write_through=False)\nprint('first', file=sys.{stream})");
+            assert_shows(&run(session, &buffers).await, place, version);
+            let child = format!("print('parent', file=sys.{stream}); _ = os.system('echo child >&{}')", if stream == "stdout" { 1 } else { 2 });
+            let expected = place.replace("first", "parent\nchild");
+            assert_shows(&run(session, &child).await, &expected, version);
+        }
+    })
+    .await;
+}

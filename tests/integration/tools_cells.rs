@@ -207,3 +207,26 @@ await asyncio.sleep(0); began = True
     assert_fails(&result, "refused", "no active cell");
     manager.end().await;
 }
+
+#[tokio::test]
+async fn a_call_from_a_thread_belongs_to_its_cell_after_a_reload_too() {
+    let call = "import threading\ngot = []\nthread = threading.Thread(target=lambda: got.append(read_file('/proc/sys/kernel/ostype').get('content')))\nthread.start(); thread.join()\ngot";
+    crate::support::on_each_python(async |session, version| {
+        let again = [
+            "import importlib, threading; _ = importlib.reload(threading)",
+            "import sys; del sys.modules['threading']",
+            "del sys.modules['threading']",
+        ];
+        for before in again {
+            run(session, before).await;
+            let outcome = run(session, call).await;
+            assert_eq!(
+                outcome.result.as_deref(),
+                Some("['Linux\\n']"),
+                "{version}: {before}: {}",
+                outcome.output
+            );
+        }
+    })
+    .await;
+}
