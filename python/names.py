@@ -27,7 +27,7 @@ _DELETED = 2_000
 # Any string can be a global name, of any length; more of it is not told.
 _NAME_CHARS = 100
 # A namespace of this size is looked at whole after each cell.
-_SMALL = 100
+_SMALL = 300
 _OPERATIONS = tuple(
     opmap[name]
     for name in ("STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL")
