@@ -205,10 +205,20 @@ async fn row(
             }
         }
     }
-    if ended.was_cut_off && is_read {
-        let sentence = "the kernel did not end within 1 s and was killed: threads or atexit \
-                        functions that were still at work were cut off";
-        is_read = told(screen, signals, code, sentence).await;
+    let sentence = match &ended.failed {
+        _ if ended.was_cut_off => Some(
+            "the kernel did not end within 1 s and was killed: threads or atexit functions that \
+             were still at work were cut off"
+                .to_owned(),
+        ),
+        Some(how) => Some(format!(
+            "the kernel {how} before it was at its end: atexit functions that were still to run did \
+             not"
+        )),
+        None => None,
+    };
+    if let Some(sentence) = sentence.filter(|_| is_read) {
+        is_read = told(screen, signals, code, &sentence).await;
         code = if is_read { code } else { cut_short(code) };
     }
     code

@@ -354,10 +354,16 @@ impl Keeper {
         let sink = shutdown_sink(sender);
         let (output, ()) =
             tokio::join!(collect(live), kernel.shut_down(self.end_grace, Some(sink)));
-        let was_cut_off = matches!(kernel.death(), Some(Death::Ended));
+        let death = kernel.death();
+        let was_cut_off = matches!(death, Some(Death::Ended));
+        let in_order = Death::Exited(KernelExit::Code(0));
+        let failed = death
+            .filter(|death| !was_cut_off && *death != in_order)
+            .map(|death| death.to_string());
         Ended {
             output,
             was_cut_off,
+            failed,
         }
     }
 

@@ -64,6 +64,9 @@ pub struct Ended {
     /// Whether it did not end within its time and was killed: threads or atexit functions were cut
     /// off.
     pub was_cut_off: bool,
+    /// How it ended, if an end of its own came in between: an atexit function that calls `os._exit`,
+    /// say, or a crash. What was still to be done then was not.
+    pub failed: Option<String>,
 }
 
 impl Session {

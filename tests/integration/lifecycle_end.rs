@@ -168,3 +168,25 @@ async fn a_dead_session_does_not_keep_the_others_from_ending() {
     assert!(files.iter().all(|file| file.exists()));
     manager.end().await;
 }
+
+#[tokio::test]
+async fn an_end_within_the_end_is_told() {
+    let manager = Manager::start().await;
+    for (how, told) in [
+        ("os._exit(3)", Some("exited with code 3")),
+        (
+            "os.kill(os.getpid(), 9)",
+            Some("was killed by signal 9 (SIGKILL)"),
+        ),
+        ("os._exit(0)", None),
+        ("1/0", None),
+    ] {
+        let session = manager.session("a");
+        let code = format!("import atexit, os\ndef end(): {how}\n_ = atexit.register(end)");
+        run(&session, &code).await;
+        let ended = session.close().await;
+        assert_eq!(ended.failed.as_deref(), told, "{how}");
+        assert!(!ended.was_cut_off, "{how}");
+    }
+    manager.end().await;
+}
