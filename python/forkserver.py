@@ -42,6 +42,7 @@ _SPARE_CALM_MS = 5
 _HELD = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
 
 
+# In a child: the forkserver that it was forked by.
 _left: list[object] = []
 
 
@@ -219,9 +220,9 @@ class Forkserver:
         if not is_job:
             # Here, and not in fresh copies of pages; most kernels of a forkserver have the same.
             enter_environment(_of_all_sessions(message["env"]))
-        inherited = self._inherited(fds)
         held = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
         try:
+            inherited = self._inherited(fds)
             pid = os.fork()
         except OSError as error:
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
@@ -270,10 +271,10 @@ class Forkserver:
 
     def _make_spare(self) -> None:
         self._wants_spare = False
-        made = spare.Spare()
-        inherited = self._inherited([made.fileno()])
         held = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
         try:
+            made = spare.Spare()
+            inherited = self._inherited([made.fileno()])
             pid = os.fork()
         except OSError:
             # Kernels are forked when they are asked for, then.

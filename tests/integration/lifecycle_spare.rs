@@ -137,3 +137,21 @@ async fn a_spare_goes_with_its_forkserver() {
         assert!(!is_alive(spare));
     }
 }
+
+/// No kernel can be forked then, ahead or not; those that live go on.
+#[tokio::test]
+async fn a_forkserver_without_descriptors_keeps_its_kernels() {
+    let manager = Manager::start().await;
+    let first = manager.session("first");
+    run(&first, "x = 5").await;
+    let forkserver = forkserver_of(&first).await;
+    spare_of(forkserver).await;
+    let none_more = "import resource; limits = resource.getrlimit(resource.RLIMIT_NOFILE); resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (4, limits[1]))";
+    assert_eq!(run(&first, none_more).await.exit_code, 0);
+    let second = run(&manager.session("second"), "1").await;
+    assert_eq!(second.exit_code, -1, "{second:?}");
+    let enough = "resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, limits); x";
+    assert_eq!(run(&first, enough).await.result.as_deref(), Some("5"));
+    assert_eq!(forkserver_of(&manager.session("third")).await, forkserver);
+    manager.end().await;
+}
