@@ -286,8 +286,12 @@ mod tests {
                 maker.unwrap();
             }
         });
-        sweep(base.path(), is_ours, |path| fs::remove_dir_all(path));
+        // A sweep does no more than it may: as many as it takes for all that can be left.
+        for _ in 0..1_000 / MOST_SWEPT + 1 {
+            sweep(base.path(), is_ours, |path| fs::remove_dir_all(path));
+        }
         let left = names(base.path());
-        assert!(left.iter().all(|name| !name.starts_with("x-")), "{left:?}");
+        let ours = left.iter().filter(|name| name.starts_with("x-")).count();
+        assert_eq!(ours, 0);
     }
 }
