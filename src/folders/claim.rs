@@ -287,7 +287,7 @@ mod tests {
             }
         });
         // A sweep does no more than it may: as many as it takes for all that can be left.
-        for _ in 0..1_000 / MOST_SWEPT + 1 {
+        for _ in 0..=1_000 / MOST_SWEPT {
             sweep(base.path(), is_ours, |path| fs::remove_dir_all(path));
         }
         let left = names(base.path());
