@@ -9,4 +9,7 @@ pub trait CellAuthority: Send + Sync + Debug {
     /// Ends it: work in flight is stopped, later calls are refused. Says what was done; the same
     /// again when called again.
     fn retire(&self) -> ToolUse;
+
+    /// What was done so far.
+    fn so_far(&self) -> ToolUse;
 }

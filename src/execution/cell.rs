@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::live::LiveSender;
 use super::output::{CellOutput, Observer};
-use super::{Caps, CellAuthority};
+use super::{Caps, CellAuthority, Progress};
 use crate::jupyter::{ExecuteReply, FrameError};
 use crate::kernel::{CellEnd, CellRequest, Death, Ending, Kernel};
 use crate::output::Windowed;
@@ -36,7 +36,9 @@ pub struct CellTask<'a> {
     /// Fires when somebody interrupts it.
     pub interrupt: &'a CancellationToken,
     /// Its authority to call tools.
-    pub authority: &'a dyn CellAuthority,
+    pub authority: &'a Arc<dyn CellAuthority>,
+    /// Is told what can be asked while it runs.
+    pub progress: &'a Progress,
     /// How much output is kept.
     pub caps: Caps,
     /// Somebody who reads along.
@@ -127,6 +129,8 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
         task.observer,
     )));
     let began = Instant::now();
+    task.progress
+        .begin(began, Arc::clone(&sink), Arc::clone(task.authority));
     let mut executing = std::pin::pin!(task.kernel.execute(CellRequest {
         code: task.code,
         cell: task.cell,

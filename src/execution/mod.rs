@@ -1,7 +1,8 @@
 //! One cell, from its source to its result.
 //!
 //! - `cell`: runs it on a kernel under its limits; - `output`: collects what it prints;
-//! - `live`: hands that on to somebody who reads along; - `outcome`: the result object;
+//! - `live`: hands that on to somebody who reads along; - `progress`: what it has done so far;
+//! - `outcome`: the result object;
 //! - `text`: what a reader of the result sees.
 //!
 //! Tools are known only as an authority that a cell has and loses.
@@ -12,6 +13,7 @@ mod live;
 mod losses;
 mod outcome;
 mod output;
+mod progress;
 mod text;
 
 pub use authority::CellAuthority;
@@ -23,4 +25,5 @@ pub use outcome::{
     ReportedState, Status,
 };
 pub use output::{Caps, shutdown_sink};
+pub use progress::Progress;
 pub use text::{Story, outcome_of};

@@ -16,6 +16,8 @@ pub enum Status {
     Timeout,
     /// It was interrupted.
     Interrupted,
+    /// It goes on; the result is what there is so far.
+    Running,
 }
 
 /// What kind of failure it was.
@@ -139,14 +141,16 @@ pub struct BackgroundOutput {
 }
 
 /// The result of a cell. Keys are only ever added.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// How it ended.
     pub status: Status,
     /// Enough by itself for a reader who sees nothing else.
     pub output: String,
     /// 0; 1 for an uncaught exception; n for `sys.exit(n)`; -1 for timeout, interrupt, kernel
-    /// death and cells that did not run.
+    /// death and cells that did not run. A cell that still runs has [`Outcome::NO_EXIT_CODE`], which
+    /// JSON leaves out.
+    #[serde(default = "no_exit_code", skip_serializing_if = "is_no_exit_code")]
     pub exit_code: i64,
     /// Calls that were dispatched.
     pub tool_calls_made: u64,
@@ -155,13 +159,13 @@ pub struct Outcome {
     /// The kernel.
     pub kernel: KernelReport,
     /// The repr of the last expression, at most 2,000 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
     /// What went wrong, in one line.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// What kind of failure it was.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_class: Option<ErrorClass>,
     /// Whether `output` leaves out some of stdout.
     pub stdout_truncated: bool,
@@ -172,13 +176,13 @@ pub struct Outcome {
     /// How many are not.
     pub stdout_bytes_omitted: u64,
     /// What was degraded or put right.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
     /// The tool calls, in order of completion.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCallRecord>,
     /// What threads or children printed after the previous cell had ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_output: Option<BackgroundOutput>,
     /// What `output` says beyond the streams, for a front end that has shown those already.
     #[serde(skip)]
@@ -186,10 +190,27 @@ pub struct Outcome {
 }
 
 /// The parts of `output` that no stream carries.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BesideStreams {
     /// The traceback of the exception that ended the cell.
     pub traceback: Option<String>,
     /// Losses, timeouts and the like, a line each.
     pub notices: Vec<String>,
+}
+
+impl Outcome {
+    /// The exit code of a cell that still runs.
+    pub const NO_EXIT_CODE: i64 = i64::MIN;
+}
+
+fn no_exit_code() -> i64 {
+    Outcome::NO_EXIT_CODE
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "that is how it is asked for"
+)]
+fn is_no_exit_code(code: &i64) -> bool {
+    *code == Outcome::NO_EXIT_CODE
 }

@@ -32,7 +32,7 @@ pub(super) struct CellOutput {
 }
 
 /// What was collected.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Collected {
     pub(super) stdout: Windowed,
     pub(super) stderr: Windowed,
@@ -58,6 +58,16 @@ impl CellOutput {
             unreadable: 0,
             live,
             observer,
+        }
+    }
+
+    /// What was collected so far.
+    pub(super) fn so_far(&self) -> Collected {
+        Collected {
+            stdout: self.stdout.clone().finish(),
+            stderr: self.stderr.clone().finish(),
+            result: self.result.clone(),
+            unreadable: self.unreadable,
         }
     }
 

@@ -10,7 +10,7 @@ use super::{
 use crate::jupyter::{CellReport, ExecuteReply, ReplyStatus};
 
 /// Characters of `result`.
-const RESULT_CHARS: usize = 2_000;
+pub(super) const RESULT_CHARS: usize = 2_000;
 /// Characters of background output that `output` shows.
 const BACKGROUND_CHARS: usize = 200;
 /// What an empty success says.
@@ -336,18 +336,18 @@ pub(crate) fn seconds(duration: Duration) -> String {
     format!("{} s", duration.as_secs_f64())
 }
 
-fn round_2(duration: Duration) -> f64 {
+pub(super) fn round_2(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 100.0).round() / 100.0
 }
 
 /// Pieces of text, each on a line of its own.
 #[derive(Default)]
-struct Text {
+pub(super) struct Text {
     text: String,
 }
 
 impl Text {
-    fn block(&mut self, text: &str) {
+    pub(super) fn block(&mut self, text: &str) {
         if text.is_empty() {
             return;
         }
@@ -357,7 +357,7 @@ impl Text {
         self.text.push_str(text);
     }
 
-    fn line(&mut self, line: &str) {
+    pub(super) fn line(&mut self, line: &str) {
         self.block(line);
     }
 
@@ -365,7 +365,7 @@ impl Text {
         self.text.is_empty()
     }
 
-    fn finish(self) -> String {
+    pub(super) fn finish(self) -> String {
         self.text
     }
 }

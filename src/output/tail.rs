@@ -7,7 +7,7 @@ use super::window::wide;
 /// Keeps the last bytes of a stream, for output that arrives between cells.
 ///
 /// Memory follows what was kept and never exceeds the cap.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Tail {
     cap: usize,
     kept: VecDeque<u8>,

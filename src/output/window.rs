@@ -5,7 +5,7 @@ use super::tail::{Tail, cut_at_end, cut_at_start, lossy};
 /// Keeps the first 40 % and the last 60 % of a cap, however much is written.
 ///
 /// Memory follows what was kept and never exceeds the cap.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Window {
     head_cap: usize,
     head: Vec<u8>,
@@ -13,7 +13,7 @@ pub struct Window {
 }
 
 /// What a [`Window`] shows, and how much it does not. All counts are bytes as they were written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Windowed {
     /// All of the output; or its beginning, a notice, and its end. Invalid UTF-8 is U+FFFD.
     pub text: String,

@@ -13,7 +13,7 @@ use super::Ended;
 use super::record::Record;
 use super::session::{Shared, collect};
 use super::starter::Starter;
-use crate::execution::{Loss, LossReason, live_output, shutdown_sink};
+use crate::execution::{KernelReport, Loss, LossReason, ReportedState, live_output, shutdown_sink};
 use crate::jupyter::Names;
 use crate::kernel::{Death, Kernel, KernelState, Trigger};
 use crate::provisioner::{KernelExit, ProvisionError};
@@ -102,6 +102,23 @@ impl Keeper {
     /// Cells that this kernel was given.
     pub(super) fn count(&self) -> u64 {
         self.count
+    }
+
+    /// What can be said of the kernel while a cell runs.
+    pub(super) fn report(&self) -> KernelReport {
+        let state = if self.count <= 1 {
+            ReportedState::Fresh
+        } else {
+            ReportedState::Kept
+        };
+        KernelReport {
+            execution_count: self.count,
+            generation: self.generation,
+            reused: self.count > 1,
+            state,
+            reason: None,
+            lost: None,
+        }
     }
 
     /// The kernel is given a cell.

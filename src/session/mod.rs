@@ -6,7 +6,8 @@
 //!
 //! - `registry`: sessions by name; - `session`: the handle; - `request`: a cell that is asked for,
 //!   and the way to its result; - `worker`: the task; - `keeper`: its kernel, and how it is lost;
-//! - `starter`: new kernels; - `record`: what a kernel holds; - `event`: what happens, for those who
+//! - `shelf`: cells that go on
+//!   without their caller; - `starter`: new kernels; - `record`: what a kernel holds; - `event`: what happens, for those who
 //!   watch; - `name`: names.
 
 mod error;
@@ -21,6 +22,7 @@ mod request;
     reason = "the handle is what the room is named after"
 )]
 mod session;
+mod shelf;
 mod starter;
 mod worker;
 
@@ -28,5 +30,6 @@ pub use error::SessionError;
 pub use event::{Event, EventKind, EventStream};
 pub use name::{NameError, SessionName};
 pub use registry::Registry;
-pub use request::{Cell, Execution, Policy};
+pub use request::{Cell, Execution, Policy, Receipt};
 pub use session::{Ended, Session};
+pub use shelf::Kept;

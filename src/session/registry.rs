@@ -110,6 +110,13 @@ impl Registry {
         Ok(session)
     }
 
+    /// The session of that name, if it lives.
+    pub fn find(&self, name: &SessionName) -> Option<Session> {
+        let sessions = self.sessions();
+        let found = sessions.get(name).filter(|session| !session.is_closed());
+        found.cloned()
+    }
+
     /// The names of the sessions that live, in order.
     pub fn names(&self) -> Vec<SessionName> {
         let mut names: Vec<SessionName> = self
@@ -167,6 +174,7 @@ impl Registry {
             jobs,
             controls,
             places: Arc::new(Semaphore::new(WAITING_CELLS)),
+            shelf: Arc::default(),
         })
     }
 

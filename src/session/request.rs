@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::session::Shared;
 use crate::config::Limits;
-use crate::execution::{ErrorClass, LiveOutput, LiveSender, Outcome};
+use crate::execution::{ErrorClass, LiveOutput, LiveSender, Outcome, Progress};
 use crate::tools::Grant;
 
 /// The most bytes of code in a cell.
@@ -122,6 +122,8 @@ pub(super) struct Delivery {
 #[derive(Debug)]
 pub(super) struct Place {
     waiting: Mutex<Option<Waiting>>,
+    /// What it does once it runs.
+    pub(super) progress: Progress,
 }
 
 #[derive(Debug)]
@@ -133,6 +135,14 @@ struct Waiting {
 }
 
 impl Place {
+    /// A place without a cell: its turn comes when all before it have ended.
+    pub(super) fn without_cell() -> Self {
+        Self {
+            waiting: Mutex::new(None),
+            progress: Progress::default(),
+        }
+    }
+
     pub(super) fn new(cell: Cell, live: Option<LiveSender>, permit: OwnedSemaphorePermit) -> Self {
         Self {
             waiting: Mutex::new(Some(Waiting {
@@ -140,6 +150,7 @@ impl Place {
                 live,
                 _permit: permit,
             })),
+            progress: Progress::default(),
         }
     }
 
@@ -158,6 +169,22 @@ impl Place {
 pub(super) fn interrupted_while_waiting(generation: u64) -> Outcome {
     let sentence = "interrupted while it waited; it did not run and state is kept";
     Outcome::not_run(ErrorClass::Interrupted, sentence, generation)
+}
+
+/// Says that a result has reached whoever asked for it. Dropped unsigned, a loss that the result
+/// tells is told again with the next one.
+#[derive(Debug)]
+pub struct Receipt(Arc<AtomicBool>);
+
+impl Receipt {
+    pub(super) fn of(received: &Arc<AtomicBool>) -> Self {
+        Self(Arc::clone(received))
+    }
+
+    /// It has been received.
+    pub fn sign(self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// A cell on its way. If it is dropped while the cell waits, the cell does not run; a cell that
@@ -201,6 +228,13 @@ impl Execution {
     ///
     /// May be dropped and called again.
     pub async fn outcome(&mut self) -> Outcome {
+        let (outcome, received) = self.delivered().await;
+        received.store(true, Ordering::Release);
+        outcome
+    }
+
+    /// Not to be called again once it has answered.
+    pub(super) async fn delivered(&mut self) -> (Outcome, Arc<AtomicBool>) {
         // Nobody reads along any more.
         self.live = None;
         let interrupt = self.interrupt.clone();
@@ -212,22 +246,38 @@ impl Execution {
                     // Its turn has not come; nobody need wait for it.
                     let outcome = interrupted_while_waiting(self.generation());
                     self.shared.finished(None, &outcome);
-                    return outcome;
+                    return (outcome, Arc::default());
                 }
                 (&mut self.result).await
             }
         };
         match delivered {
-            Ok(delivery) => {
-                delivery.received.store(true, Ordering::Release);
-                delivery.outcome
+            Ok(delivery) => (delivery.outcome, delivery.received),
+            Err(_) => {
+                let sentence = "the session was closed; open it again";
+                let generation = self.generation();
+                let outcome = Outcome::not_run(ErrorClass::Unavailable, sentence, generation);
+                (outcome, Arc::default())
             }
-            Err(_) => Outcome::not_run(
-                ErrorClass::Unavailable,
-                "the session was closed; open it again",
-                self.generation(),
-            ),
         }
+    }
+
+    /// As [`Execution::outcome`], but a loss that it tells counts as told only once the receipt is
+    /// signed: for those who hand the result on.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again.
+    pub async fn outcome_for_another(&mut self) -> (Outcome, Receipt) {
+        let (outcome, received) = self.delivered().await;
+        (outcome, Receipt(received))
+    }
+
+    /// What the cell has done up to now: status `running`.
+    pub fn so_far(&self) -> Outcome {
+        let progress = self.place.as_ref().map(|place| &place.progress);
+        let nothing = Progress::default();
+        progress.unwrap_or(&nothing).so_far(self.generation())
     }
 
     /// Takes the cell back; false if it runs or has run.

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::event::EventLog;
 use super::request::{Delivery, Place};
+use super::shelf::{Kept, Shelf};
 use super::worker::{Control, Job};
 use super::{Cell, EventKind, EventStream, Execution, SessionName};
 use crate::execution::{ErrorClass, LiveEvent, LiveOutput, Outcome, live_output};
@@ -54,6 +55,7 @@ pub struct Session {
     pub(super) controls: mpsc::Sender<Control>,
     /// For the cells that wait.
     pub(super) places: Arc<Semaphore>,
+    pub(super) shelf: Arc<Shelf>,
 }
 
 /// What a kernel printed while it was ended in good order.
@@ -146,6 +148,35 @@ impl Session {
             }
         }
         execution
+    }
+
+    /// Lets a cell go on without its caller, under its own limits; its result waits for
+    /// [`Session::kept`]. At most 64 are kept, beyond that the oldest is forgotten.
+    pub fn keep(&self, execution: Execution) {
+        self.shelf.keep(execution);
+    }
+
+    /// The oldest cell that goes on, or has ended, without its caller.
+    pub fn kept(&self) -> Option<Kept> {
+        self.shelf.take()
+    }
+
+    /// Waits until all cells that were handed over before have ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again.
+    pub async fn settled(&self) {
+        let (answer, turn) = oneshot::channel();
+        let marker = Job {
+            place: Arc::new(Place::without_cell()),
+            answer,
+            interrupt: CancellationToken::new(),
+        };
+        if self.jobs.send(marker).await.is_ok() {
+            // The session drops it in its turn.
+            drop(turn.await);
+        }
     }
 
     /// Interrupts the cell that runs now; false if none does.

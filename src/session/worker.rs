@@ -18,7 +18,7 @@ use super::{Cell, Ended, EventKind};
 use crate::config::Limits;
 use crate::execution::{
     BackgroundOutput, Caps, CellAuthority, CellRun, CellTask, ErrorClass, How, LiveSender,
-    LossReason, Outcome, Story, outcome_of, run,
+    LossReason, Outcome, Progress, Story, outcome_of, run,
 };
 use crate::folders::OwnFolder;
 use crate::ids::random_hex;
@@ -75,6 +75,10 @@ struct CellTools(Arc<Authority>);
 impl CellAuthority for CellTools {
     fn retire(&self) -> ToolUse {
         self.0.retire()
+    }
+
+    fn so_far(&self) -> ToolUse {
+        self.0.so_far()
     }
 }
 
@@ -187,7 +191,9 @@ impl Worker {
             interrupted_while_waiting(self.keeper.generation())
         } else {
             *self.shared.current() = Some(interrupt.clone());
-            let outcome = self.execute(&cell, &interrupt, live, &received).await;
+            let outcome = self
+                .execute(&cell, &place.progress, &interrupt, live, &received)
+                .await;
             *self.shared.current() = None;
             outcome
         };
@@ -200,6 +206,7 @@ impl Worker {
     async fn execute(
         &mut self,
         cell: &Cell,
+        progress: &Progress,
         interrupt: &CancellationToken,
         live: Option<LiveSender>,
         received: &Arc<AtomicBool>,
@@ -229,7 +236,7 @@ impl Worker {
                 kernel.kill();
                 Ok(CellRun::without_output(How::Interrupted))
             } else {
-                self.run_cell(&kernel, cell, timeout, interrupt, live.clone())
+                self.run_cell(&kernel, cell, progress, timeout, interrupt, live.clone())
                     .await
             };
             match ran {
@@ -258,6 +265,7 @@ impl Worker {
         &mut self,
         kernel: &Kernel,
         cell: &Cell,
+        progress: &Progress,
         timeout: Duration,
         interrupt: &CancellationToken,
         live: Option<LiveSender>,
@@ -278,8 +286,10 @@ impl Worker {
             observer: watched.then(|| tool_observer(Arc::clone(&shared), number)),
         });
         self.tools.open(Arc::clone(&authority));
+        let authority: Arc<dyn CellAuthority> = Arc::new(CellTools(authority));
         shared.events.emit(Some(number), EventKind::CellStarted);
         self.keeper.give();
+        progress.kernel(self.keeper.report());
         let mut texts = Texts::default();
         let observer = watched.then(|| {
             Box::new(move |event: &_| shared.events.output(number, &mut texts, event)) as _
@@ -293,7 +303,8 @@ impl Worker {
             date: &Timestamp::now().to_string(),
             timeout,
             interrupt,
-            authority: &CellTools(authority),
+            authority: &authority,
+            progress,
             caps: self.terms.caps,
             live,
             observer,

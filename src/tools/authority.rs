@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +13,7 @@ use super::{Grant, ToolFailure, ToolTable};
 use crate::provisioner::JobRunner;
 
 /// One tool call that was dispatched.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCallRecord {
     /// The tool.
     pub tool: String,
@@ -142,6 +142,16 @@ impl Authority {
         for (id, tool, began) in std::mem::take(&mut ledger.under_way) {
             self.enter(&mut ledger, id, tool, began.elapsed(), false);
         }
+        ToolUse {
+            made: ledger.made,
+            calls: ledger.calls.clone(),
+            refused: ledger.refused.clone(),
+        }
+    }
+
+    /// What was done so far.
+    pub fn so_far(&self) -> ToolUse {
+        let ledger = self.ledger();
         ToolUse {
             made: ledger.made,
             calls: ledger.calls.clone(),

@@ -1,0 +1,135 @@
+//! What a cell has done so far, for whoever does not wait for its end.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::output::{CellOutput, Collected};
+use super::text::{RESULT_CHARS, Text, round_2};
+use super::{BesideStreams, CellAuthority, KernelReport, Outcome, ReportedState, Status};
+use crate::tools::ToolUse;
+
+/// The place where a cell that runs can be looked at from outside. Empty until it begins.
+#[derive(Debug, Default)]
+pub struct Progress(Mutex<Stage>);
+
+#[derive(Debug, Default)]
+struct Stage {
+    kernel: Option<KernelReport>,
+    begun: Option<Begun>,
+}
+
+#[derive(Debug)]
+struct Begun {
+    at: Instant,
+    output: Arc<Mutex<CellOutput>>,
+    authority: Arc<dyn CellAuthority>,
+}
+
+impl Progress {
+    /// It is about to run in this kernel.
+    pub fn kernel(&self, report: KernelReport) {
+        self.stage().kernel = Some(report);
+    }
+
+    pub(super) fn begin(
+        &self,
+        at: Instant,
+        output: Arc<Mutex<CellOutput>>,
+        authority: Arc<dyn CellAuthority>,
+    ) {
+        self.stage().begun = Some(Begun {
+            at,
+            output,
+            authority,
+        });
+    }
+
+    /// Whether it has begun.
+    pub fn has_begun(&self) -> bool {
+        self.stage().begun.is_some()
+    }
+
+    /// What it has printed and called up to now, with status `running`; nothing if it waits for its
+    /// turn or for its kernel.
+    pub fn so_far(&self, generation: u64) -> Outcome {
+        let stage = self.stage();
+        let kernel = stage
+            .kernel
+            .clone()
+            .unwrap_or_else(|| no_kernel_yet(generation));
+        let Some(begun) = &stage.begun else {
+            let line = "[the cell waits for its turn; it will run, and waiting for it later returns its result]";
+            return running(Collected::default(), ToolUse::default(), None, kernel, line);
+        };
+        let output = begun
+            .output
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .so_far();
+        let elapsed = begun.at.elapsed();
+        let line = format!(
+            "[still running after {:.1} s; it goes on, and waiting for it later returns the rest]",
+            elapsed.as_secs_f64()
+        );
+        let tools = begun.authority.so_far();
+        running(output, tools, Some(elapsed), kernel, &line)
+    }
+
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn no_kernel_yet(generation: u64) -> KernelReport {
+    KernelReport {
+        execution_count: 0,
+        generation,
+        reused: generation > 0,
+        state: ReportedState::Kept,
+        reason: None,
+        lost: None,
+    }
+}
+
+fn running(
+    output: Collected,
+    tools: ToolUse,
+    elapsed: Option<Duration>,
+    kernel: KernelReport,
+    line: &str,
+) -> Outcome {
+    let mut text = Text::default();
+    text.block(&output.stdout.text);
+    text.block(output.result.as_deref().unwrap_or_default());
+    if !output.stderr.text.is_empty() {
+        text.line("--- stderr ---");
+        text.block(&output.stderr.text);
+    }
+    text.line(line);
+    Outcome {
+        status: Status::Running,
+        output: text.finish(),
+        exit_code: Outcome::NO_EXIT_CODE,
+        tool_calls_made: tools.made,
+        duration_seconds: round_2(elapsed.unwrap_or_default()),
+        kernel,
+        result: output
+            .result
+            .map(|result| result.chars().take(RESULT_CHARS).collect()),
+        error: None,
+        error_class: None,
+        stdout_truncated: output.stdout.omitted > 0,
+        stdout_bytes_total: output.stdout.total,
+        stdout_bytes_captured: output.stdout.captured,
+        stdout_bytes_omitted: output.stdout.omitted,
+        warning: None,
+        tool_calls: tools.calls,
+        background_output: None,
+        beside_streams: BesideStreams {
+            traceback: None,
+            notices: vec![line.to_owned()],
+        },
+    }
+}

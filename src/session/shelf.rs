@@ -1,0 +1,99 @@
+//! Cells that go on although nobody waits for them, until somebody asks for their results.
+
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Execution, Receipt};
+use crate::execution::Outcome;
+
+/// Results that are kept for later: those of the cells that can wait, of one that runs, and of some
+/// that have ended. Beyond it the oldest is forgotten; a loss that it tells is told again.
+const MOST_KEPT: usize = 64;
+
+/// The shelf of one session. Oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Shelf(Mutex<VecDeque<Item>>);
+
+#[derive(Debug)]
+struct Item {
+    execution: Execution,
+    /// Its result, once somebody has waited for it.
+    finished: Option<(Outcome, Arc<AtomicBool>)>,
+}
+
+impl Shelf {
+    /// Puts a cell there: it goes on without its caller.
+    pub(super) fn keep(&self, mut execution: Execution) {
+        // What it prints is not waited for.
+        drop(execution.take_live());
+        let mut kept = self.kept();
+        if kept.len() == MOST_KEPT {
+            drop(kept.pop_front());
+        }
+        kept.push_back(Item {
+            execution,
+            finished: None,
+        });
+    }
+
+    /// Takes the oldest.
+    pub(super) fn take(self: &Arc<Self>) -> Option<Kept> {
+        let item = self.kept().pop_front()?;
+        Some(Kept {
+            item: Some(item),
+            shelf: Arc::clone(self),
+        })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Item>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A cell that went on without its caller. Dropped before [`Kept::done`] it can be asked for again:
+/// whoever gives up waiting loses nothing.
+#[derive(Debug)]
+pub struct Kept {
+    /// None once it is done.
+    item: Option<Item>,
+    shelf: Arc<Shelf>,
+}
+
+impl Kept {
+    /// Waits for its result; `None` never comes before [`Kept::done`].
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again.
+    pub async fn outcome(&mut self) -> Option<(Outcome, Receipt)> {
+        let item = self.item.as_mut()?;
+        if item.finished.is_none() {
+            item.finished = Some(item.execution.delivered().await);
+        }
+        let (outcome, received) = item.finished.as_ref()?;
+        Some((outcome.clone(), Receipt::of(received)))
+    }
+
+    /// What it has done up to now: status `running`, or its result.
+    pub fn so_far(&self) -> Option<Outcome> {
+        let item = self.item.as_ref()?;
+        Some(match &item.finished {
+            Some((outcome, _)) => outcome.clone(),
+            None => item.execution.so_far(),
+        })
+    }
+
+    /// Its result was received: it is not kept any longer.
+    pub fn done(mut self) {
+        drop(self.item.take());
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(item) = self.item.take() {
+            self.shelf.kept().push_front(item);
+        }
+    }
+}
