@@ -1,6 +1,7 @@
 //! Warmcell keeps a Python kernel alive between an agent's calls.
 
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod environment;
 pub mod execution;
@@ -12,6 +13,7 @@ pub mod output;
 pub mod process;
 pub mod provisioner;
 pub mod python_source;
+pub mod server;
 pub mod session;
 pub mod tools;
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::{exec, exit, show};
+use super::args_sessions::{ServeArguments, SessionsArguments};
+use super::{exec, exit, serve, sessions, show};
 use crate::config::Limits;
 use crate::execution::{ErrorClass, Outcome};
 use crate::session::Policy;
@@ -26,8 +27,12 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run one or several cells in a kernel of their own, and end it.
+    /// Run one or several cells, in a kernel of their own or in a session that lives on.
     Exec(ExecArguments),
+    /// List sessions, look at them, wait for them, end them.
+    Sessions(SessionsArguments),
+    /// Run the background server in the foreground, or stop the one that runs.
+    Serve(ServeArguments),
 }
 
 const EXEC_HELP: &str = "\
@@ -70,6 +75,19 @@ pub(super) struct ExecArguments {
     /// is the last.
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
+
+    /// The session whose kernel runs the cells and lives on in the background; made if there is none.
+    /// Otherwise WARMCELL_SESSION, else a kernel of their own.
+    #[arg(short, long, value_name = "NAME")]
+    pub(super) session: Option<String>,
+
+    /// Discard the state of the session's kernel first.
+    #[arg(long)]
+    pub(super) reset: bool,
+
+    /// Do not wait for the cell: `warmcell sessions wait NAME` gives its result.
+    #[arg(long)]
+    pub(super) detach: bool,
 
     /// The time limit of each cell, 0.001 to 86400 seconds.
     #[arg(
@@ -171,6 +189,8 @@ pub fn main() -> ExitCode {
     };
     match arguments.command {
         Command::Exec(arguments) => exec::main(&arguments),
+        Command::Sessions(arguments) => sessions::main(&arguments),
+        Command::Serve(arguments) => serve::main(&arguments),
     }
 }
 
@@ -194,10 +214,15 @@ mod tests {
         let Command::Exec(exec) =
             parse(&["warmcell", "exec", "-f", "a.py", "-f", "b.py", "-t", "0.5"])
                 .unwrap()
-                .command;
+                .command
+        else {
+            panic!("another command");
+        };
         assert_eq!(exec.files, [PathBuf::from("a.py"), PathBuf::from("b.py")]);
         assert_eq!(exec.timeout, Duration::from_millis(500));
-        let Command::Exec(exec) = parse(&["warmcell", "exec", "-"]).unwrap().command;
+        let Command::Exec(exec) = parse(&["warmcell", "exec", "-"]).unwrap().command else {
+            panic!("another command");
+        };
         assert_eq!(exec.code.as_deref(), Some("-"));
     }
 }

@@ -1,12 +1,20 @@
 //! The command line: arguments in, text or JSON out.
 //!
-//! - `args`: what can be said; - `surroundings`: what this process was started with;
-//! - `source`: where the code comes from; - `exec`: runs cells; - `signals`: what interrupts them;
-//! - `show`: prints them; - `writer`: a stream that may block; - `exit`: exit codes, an interface.
+//! - `args`, `args_sessions`: what can be said; - `surroundings`: what this process was started with;
+//! - `source`: where the code comes from; - `exec`: what is needed before the first cell; - `row`:
+//!   runs cells; - `kernels`: where they run; - `signals`: what interrupts them;
+//! - `show`: prints them; - `writer`: a stream that may block; - `exit`: exit codes, an interface;
+//! - `sessions`: sessions that live on; - `serve`: the background server.
 
 mod args;
+mod args_sessions;
 mod exec;
 mod exit;
+mod kernels;
+mod list;
+mod row;
+mod serve;
+mod sessions;
 mod show;
 mod signals;
 mod source;

@@ -8,7 +8,7 @@ use super::writer::{Taken, Writer};
 use crate::execution::{LiveEvent, LiveOutput, Outcome};
 use crate::process::ProcessError;
 
-/// Bytes that go out together.
+/// Bytes that go out together: each write is a way to another thread and back.
 const TOGETHER_BYTES: usize = 256 * 1024;
 
 /// Our own stdout and stderr.
@@ -84,18 +84,18 @@ impl Screen {
 
     /// Shows a cell's output to its end. Fails if stdout is closed; a closed stderr loses what
     /// would stand there.
-    pub(super) async fn follow(&mut self, pieces: &mut Pieces) -> io::Result<()> {
+    pub(super) async fn follow(&mut self, pieces: &mut LiveOutput) -> io::Result<()> {
         // Nothing stands between cells: half a line of the last one is no business of this one.
         self.lines.stdout_open = false;
-        while let Some(event) = pieces.next().await {
+        while let Some(event) = pieces.next_together(TOGETHER_BYTES).await {
             self.piece(&event).await?;
         }
         Ok(())
     }
 
     /// Shows what is left on stdout alone: nobody reads stderr.
-    pub(super) async fn leftovers(&mut self, pieces: &mut Pieces) -> io::Result<()> {
-        while let Some(event) = pieces.next_now() {
+    pub(super) async fn leftovers(&mut self, pieces: &mut LiveOutput) -> io::Result<()> {
+        while let Some(event) = pieces.next_together_now(TOGETHER_BYTES) {
             if !matches!(event, LiveEvent::Stderr(_)) {
                 self.piece(&event).await?;
             }
@@ -165,54 +165,5 @@ impl Screen {
         self.lines.stderr(&bytes);
         // With stderr closed there is nobody to tell.
         drop(self.stderr.write(bytes).await);
-    }
-}
-
-/// The output of a cell, piece by piece.
-#[derive(Debug)]
-pub(super) struct Pieces {
-    live: LiveOutput,
-    /// One that was taken and not yet handed on.
-    after: Option<LiveEvent>,
-}
-
-impl Pieces {
-    pub(super) fn new(live: LiveOutput) -> Self {
-        Self { live, after: None }
-    }
-
-    async fn next(&mut self) -> Option<LiveEvent> {
-        let first = match self.after.take() {
-            Some(event) => event,
-            None => self.live.next().await?,
-        };
-        Some(self.with_those_that_follow(first))
-    }
-
-    fn next_now(&mut self) -> Option<LiveEvent> {
-        let first = self.after.take().or_else(|| self.live.next_now())?;
-        Some(self.with_those_that_follow(first))
-    }
-
-    /// A piece of stdout with those that follow it and are there already: each write is a way to
-    /// another thread and back.
-    fn with_those_that_follow(&mut self, first: LiveEvent) -> LiveEvent {
-        let LiveEvent::Stdout(first) = first else {
-            return first;
-        };
-        let mut joined: Option<Vec<u8>> = None;
-        while joined.as_ref().map_or(first.len(), Vec::len) < TOGETHER_BYTES {
-            match self.live.next_now() {
-                Some(LiveEvent::Stdout(bytes)) => {
-                    let joined = joined.get_or_insert_with(|| first.to_vec());
-                    joined.extend_from_slice(&bytes);
-                }
-                other => {
-                    self.after = other;
-                    break;
-                }
-            }
-        }
-        LiveEvent::Stdout(joined.map_or(first, Bytes::from))
     }
 }

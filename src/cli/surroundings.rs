@@ -7,9 +7,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use super::args::ExecArguments;
+use crate::client::Home;
 use crate::config::{Caller, Settings};
 use crate::environment::scrub;
-use crate::process::{mend_name, start_anew};
+use crate::process::{hide_memory, mend_name, start_anew};
 
 /// Takes out of this process what a cell may not see: root can read the environment and memory of
 /// any process through `/proc`. If there is something to take out the program starts itself anew
@@ -64,6 +65,44 @@ fn reduced(entries: Vec<Vec<u8>>) -> (Vec<(OsString, OsString)>, usize) {
     }
     let dropped = total - kept.len();
     (kept, dropped)
+}
+
+/// Keeps others of this user from reading what this process holds. That is all that a client does: it
+/// runs no cell, and whoever started it holds the same.
+pub(super) fn hide_from_others() -> Option<String> {
+    hide_memory();
+    None
+}
+
+/// The session that the environment names.
+pub(super) fn session() -> Option<String> {
+    let name = env::var_os("WARMCELL_SESSION").filter(|name| !name.is_empty())?;
+    Some(name.to_string_lossy().into_owned())
+}
+
+/// The settings of a background server.
+pub(super) fn server_settings() -> Settings {
+    settings()
+}
+
+/// Who this is, for display.
+pub(super) fn user() -> String {
+    env::var("USER")
+        .or_else(|_unset| env::var("LOGNAME"))
+        .unwrap_or_else(|_unset| format!("uid {}", rustix::process::getuid().as_raw()))
+}
+
+/// Where this process is; `None` if that is not there any more.
+pub(super) fn directory() -> Option<PathBuf> {
+    env::current_dir().ok()
+}
+
+/// Where the managers of this user's home are.
+pub(super) fn home() -> Home {
+    let settings = settings();
+    Home::new(settings.runtime_dir.as_deref(), &settings.home, || {
+        reduced(entries()).0
+    })
 }
 
 /// The settings that the environment gives.

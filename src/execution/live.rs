@@ -43,6 +43,8 @@ pub struct LiveSender {
 pub struct LiveOutput {
     events: mpsc::UnboundedReceiver<LiveEvent>,
     pressure: Arc<Pressure>,
+    /// A piece that was taken and not yet handed on.
+    after: Option<LiveEvent>,
 }
 
 /// A pair of ends.
@@ -57,12 +59,15 @@ pub fn live_output() -> (LiveSender, LiveOutput) {
         LiveOutput {
             events: receiver,
             pressure,
+            after: None,
         },
     )
 }
 
 impl LiveSender {
-    pub(super) fn send(&self, event: LiveEvent) {
+    /// Hands a piece on; one that nobody reads any more is dropped. Never blocks: whoever sends much
+    /// looks at the pressure.
+    pub fn send(&self, event: LiveEvent) {
         let bytes = event.len();
         // A reader that is gone slows nobody down.
         if self.events.send(event).is_ok() {
@@ -70,7 +75,8 @@ impl LiveSender {
         }
     }
 
-    pub(super) fn pressure(&self) -> Arc<Pressure> {
+    /// How much waits for the reader.
+    pub fn pressure(&self) -> Arc<Pressure> {
         Arc::clone(&self.pressure)
     }
 }
@@ -78,9 +84,48 @@ impl LiveSender {
 impl LiveOutput {
     /// A piece that is there already.
     pub fn next_now(&mut self) -> Option<LiveEvent> {
+        if let Some(event) = self.after.take() {
+            return Some(event);
+        }
         let event = self.events.try_recv().ok()?;
         self.pressure.take(event.len());
         Some(event)
+    }
+
+    /// As [`LiveOutput::next`]; pieces of stdout that follow one another and are there already come
+    /// as one, up to about so many bytes: for those to whom each piece is a way.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again: nothing is lost.
+    pub async fn next_together(&mut self, most: usize) -> Option<LiveEvent> {
+        let first = self.next().await?;
+        Some(self.with_those_that_follow(first, most))
+    }
+
+    /// As [`LiveOutput::next_together`], of what is there already.
+    pub fn next_together_now(&mut self, most: usize) -> Option<LiveEvent> {
+        let first = self.next_now()?;
+        Some(self.with_those_that_follow(first, most))
+    }
+
+    fn with_those_that_follow(&mut self, first: LiveEvent, most: usize) -> LiveEvent {
+        let LiveEvent::Stdout(first) = first else {
+            return first;
+        };
+        let mut joined: Option<Vec<u8>> = None;
+        while joined.as_ref().map_or(first.len(), Vec::len) < most {
+            match self.next_now() {
+                Some(LiveEvent::Stdout(bytes)) => joined
+                    .get_or_insert_with(|| first.to_vec())
+                    .extend_from_slice(&bytes),
+                other => {
+                    self.after = other;
+                    break;
+                }
+            }
+        }
+        LiveEvent::Stdout(joined.map_or(first, Bytes::from))
     }
 
     /// The next piece; `None` when the cell has ended and everything was read.
@@ -89,6 +134,9 @@ impl LiveOutput {
     ///
     /// May be dropped and called again: nothing is lost.
     pub async fn next(&mut self) -> Option<LiveEvent> {
+        if let Some(event) = self.after.take() {
+            return Some(event);
+        }
         let event = self.events.recv().await?;
         self.pressure.take(event.len());
         Some(event)

@@ -2,9 +2,11 @@
 //! whose maker is gone.
 
 mod claim;
+mod doors;
 mod private;
 mod sockets;
 
 pub(crate) use claim::{Claim, is_random_name, sweep};
+pub use doors::{FolderLock, SERVER_SOCKET, ServerLock, door_folders, doors_in};
 pub use private::{is_private, private_bases, private_folder};
 pub use sockets::{FolderError, OwnFolder, socket_folder};

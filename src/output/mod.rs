@@ -6,10 +6,13 @@
 //! their order; it knows no cell, no kernel and no result.
 //!
 //! - [`Window`]: the first and the last part of a cell's stream, within a cap;
-//! - [`Tail`]: the last part of what arrives between cells.
+//! - [`Tail`]: the last part of what arrives between cells;
+//! - [`Characters`]: those that the border between two pieces has cut.
 
+mod characters;
 mod tail;
 mod window;
 
+pub use characters::Characters;
 pub use tail::Tail;
 pub use window::{Window, Windowed};

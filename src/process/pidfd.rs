@@ -14,6 +14,8 @@ use super::watch::watch;
 pub enum Signal {
     /// Interrupt, as Ctrl-C.
     Interrupt,
+    /// End in good order.
+    Terminate,
     /// End at once.
     Kill,
 }
@@ -45,6 +47,7 @@ impl Pidfd {
     pub fn signal(&self, signal: Signal) -> bool {
         let signal = match signal {
             Signal::Interrupt => rustix::process::Signal::INT,
+            Signal::Terminate => rustix::process::Signal::TERM,
             Signal::Kill => rustix::process::Signal::KILL,
         };
         pidfd_send_signal(self.fd.get_ref(), signal).is_ok()

@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 /// This process's own program file, whatever has become of its name since.
-const OWN_PROGRAM: &str = "/proc/self/exe";
+pub(super) const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Keeps other processes of the same user from reading this one's memory and environment through
 /// `/proc`. Root may read them all the same: from root only what is not there is hidden, so the

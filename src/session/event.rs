@@ -9,6 +9,7 @@ use tokio::sync::broadcast;
 
 use crate::execution::{LiveEvent, Outcome};
 use crate::kernel::{KernelState, Transition};
+use crate::output::Characters;
 use crate::provisioner::KernelExit;
 
 /// Events that a watcher may lag behind before it misses some.
@@ -187,12 +188,12 @@ impl EventLog {
     pub(super) fn output(&self, cell: u64, texts: &mut Texts, event: &LiveEvent) {
         match event {
             LiveEvent::Stdout(bytes) => {
-                for text in texts.stdout.take(bytes) {
+                for text in pieces_of(&texts.stdout.whole(bytes)) {
                     self.emit(Some(cell), EventKind::Stdout { text });
                 }
             }
             LiveEvent::Stderr(bytes) => {
-                for text in texts.stderr.take(bytes) {
+                for text in pieces_of(&texts.stderr.whole(bytes)) {
                     self.emit(Some(cell), EventKind::Stderr { text });
                 }
             }
@@ -206,53 +207,25 @@ impl EventLog {
 /// The unfinished characters of a cell's streams.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
-    stdout: Unfinished,
-    stderr: Unfinished,
+    stdout: Characters,
+    stderr: Characters,
 }
 
-#[derive(Debug, Default)]
-struct Unfinished {
-    bytes: Vec<u8>,
-}
-
-impl Unfinished {
-    fn take(&mut self, bytes: &[u8]) -> Vec<String> {
-        self.bytes.extend_from_slice(bytes);
-        let mut whole = self.bytes.len();
-        // At most three bytes at the end can be the beginning of a character.
-        for back in 1..=3.min(self.bytes.len()) {
-            let at = self.bytes.len() - back;
-            let Some(first) = self.bytes.get(at).copied() else {
-                break;
-            };
-            let needed = match first {
-                0xc2..=0xdf => 2,
-                0xe0..=0xef => 3,
-                0xf0..=0xf4 => 4,
-                0x80..=0xbf => continue,
-                _ => 1,
-            };
-            if needed > back {
-                whole = at;
-            }
-            break;
+/// The text of bytes, in pieces of a bounded size.
+fn pieces_of(bytes: &[u8]) -> Vec<String> {
+    let mut texts = Vec::new();
+    let text = String::from_utf8_lossy(bytes);
+    let mut text = text.as_ref();
+    while !text.is_empty() {
+        let mut end = text.len().min(TEXT_BYTES);
+        while !text.is_char_boundary(end) {
+            end -= 1;
         }
-        let rest = self.bytes.split_off(whole);
-        let done = std::mem::replace(&mut self.bytes, rest);
-        let mut texts = Vec::new();
-        let text = String::from_utf8_lossy(&done);
-        let mut text = text.as_ref();
-        while !text.is_empty() {
-            let mut end = text.len().min(TEXT_BYTES);
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            let (piece, more) = text.split_at(end);
-            texts.push(piece.to_owned());
-            text = more;
-        }
-        texts
+        let (piece, more) = text.split_at(end);
+        texts.push(piece.to_owned());
+        text = more;
     }
+    texts
 }
 
 /// The events of a session from some moment on.
@@ -298,20 +271,6 @@ impl EventStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn characters_that_were_cut_are_put_together() {
-        let text = "aé漢😀b".repeat(3);
-        for size in 1..5 {
-            let mut unfinished = Unfinished::default();
-            let got: String = text
-                .as_bytes()
-                .chunks(size)
-                .flat_map(|chunk| unfinished.take(chunk))
-                .collect();
-            assert_eq!(got, text);
-        }
-    }
 
     #[tokio::test]
     async fn a_slow_watcher_is_told_how_much_it_missed() {

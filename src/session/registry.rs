@@ -117,6 +117,18 @@ impl Registry {
         found.cloned()
     }
 
+    /// The sessions that live, in the order of their names.
+    pub fn sessions_in_order(&self) -> Vec<Session> {
+        let mut sessions: Vec<Session> = self
+            .sessions()
+            .values()
+            .filter(|session| !session.is_closed())
+            .cloned()
+            .collect();
+        sessions.sort_unstable_by(|one, other| one.name().cmp(other.name()));
+        sessions
+    }
+
     /// The names of the sessions that live, in order.
     pub fn names(&self) -> Vec<SessionName> {
         let mut names: Vec<SessionName> = self

@@ -4,10 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms, top to bottom. A room may use those below it and its own.
-const ROOMS: [&str; 18] = [
+const ROOMS: [&str; 20] = [
     "main",
     "lib",
     "cli",
+    "client",
+    "server",
     "session",
     "execution",
     "tools",

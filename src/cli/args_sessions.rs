@@ -1,0 +1,102 @@
+//! What can be said of sessions and their server.
+
+use clap::{Args, Subcommand};
+
+const SESSIONS_HELP: &str = "\
+Without a subcommand: list.
+
+No server is started for this. Sessions of all managers of a home (HERMES_HOME) are found: those of the \
+background server, and those of programs that use the library.
+
+Exit codes: 0 success; 2 there is no such session; 125 a manager cannot be reached; `wait` ends with \
+the code of the last result, as exec does.
+
+Examples:
+  warmcell exec -s a 'x = 1'
+  warmcell sessions
+  warmcell sessions show a
+  warmcell sessions close a";
+
+/// The arguments of `warmcell sessions`.
+#[derive(Debug, Args)]
+#[command(after_help = SESSIONS_HELP)]
+pub(super) struct SessionsArguments {
+    #[command(subcommand)]
+    pub(super) command: Option<SessionsCommand>,
+
+    /// Print JSON, and nothing else on stdout.
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+
+    /// The manager that is meant, if several have a session of that name: its id or the number of
+    /// its process.
+    #[arg(long, global = true, value_name = "ID")]
+    pub(super) manager: Option<String>,
+}
+
+/// What to do with sessions.
+#[derive(Debug, Subcommand)]
+pub(super) enum SessionsCommand {
+    /// List the sessions that live, with their managers.
+    List,
+    /// Show one: cells, variables with type and size, memory, CPU, tool calls.
+    Show {
+        /// The session.
+        name: String,
+    },
+    /// Print what happens in one, as it happens.
+    Events {
+        /// The session.
+        name: String,
+    },
+    /// Wait until no cell runs or waits in one, and print the results that nobody has received.
+    Wait {
+        /// The session.
+        name: String,
+        /// Wait so many seconds at most; then the result so far is printed.
+        #[arg(short, long, value_name = "SECONDS")]
+        timeout: Option<f64>,
+    },
+    /// Interrupt the cell that runs in one.
+    Interrupt {
+        /// The session.
+        name: String,
+    },
+    /// Discard the state of one: a cell that runs is ended as interrupted.
+    Reset {
+        /// The session.
+        name: String,
+    },
+    /// End one, or all: a cell that runs is ended as interrupted.
+    Close {
+        /// The session.
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        name: Option<String>,
+        /// All sessions of all managers.
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+const SERVE_HELP: &str = "\
+`warmcell exec -s NAME` starts the server by itself; it ends by itself after 10 minutes without a kernel. \
+This command is for those who want to see it, keep it, or end it.
+
+Exit codes: 0 it has ended; 125 it could not be started, or one runs already.";
+
+/// The arguments of `warmcell serve`.
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_HELP)]
+pub(super) struct ServeArguments {
+    /// End the server that runs, of whatever version, with all its sessions.
+    #[arg(long)]
+    pub(super) stop: bool,
+
+    /// End by itself after so many seconds without a kernel; 0 for never.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "stop")]
+    pub(super) idle_exit: Option<u32>,
+
+    /// Started by a client: stdin holds the lock, stdout is told when the door is open.
+    #[arg(long, hide = true)]
+    pub(super) started: bool,
+}

@@ -1,0 +1,251 @@
+//! Where cells of the command line run: in a kernel of this process, or in a session of the
+//! background server.
+
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio_util::sync::CancellationToken;
+
+use super::args::ExecArguments;
+use crate::client::{ClientError, Home, RemoteCell, Taken};
+use crate::config::Caller;
+use crate::environment::scrub;
+use crate::execution::{ErrorClass, LiveEvent, LiveOutput, LiveSender, Outcome, live_output};
+use crate::server::{CallerOrder, CellOrder};
+use crate::session::{Cell, Ended, Registry, Session};
+use crate::tools::Grant;
+
+/// The place.
+#[derive(Debug)]
+pub(super) enum Kernels {
+    /// A manager of this process's own, and its one session.
+    Own {
+        /// The manager.
+        registry: Registry,
+        /// The session.
+        session: Session,
+    },
+    /// A session that lives on.
+    Server(Box<Remote>),
+}
+
+/// A cell that was begun.
+pub(super) struct Begun {
+    /// Interrupts it.
+    pub(super) interrupt: CancellationToken,
+    /// What it prints, if it was asked for.
+    pub(super) live: Option<LiveOutput>,
+    /// Its result.
+    pub(super) outcome: Pin<Box<dyn Future<Output = Outcome>>>,
+}
+
+impl Kernels {
+    /// What is to be told before the first cell.
+    pub(super) fn notices(&self) -> Vec<String> {
+        let Self::Own { registry, .. } = self else {
+            return Vec::new();
+        };
+        let notice = |reason: &String| {
+            format!(
+                "HERMES_HOME cannot be written to ({reason}); the Python half was unpacked elsewhere"
+            )
+        };
+        registry.passed_over().iter().map(notice).collect()
+    }
+
+    /// Begins a cell.
+    pub(super) fn begin(&self, arguments: &ExecArguments, cell: Cell, is_live: bool) -> Begun {
+        match self {
+            Self::Own { session, .. } => {
+                let mut execution = if is_live {
+                    session.execute_live(cell)
+                } else {
+                    session.execute(cell)
+                };
+                Begun {
+                    interrupt: execution.interrupt_token(),
+                    live: execution.take_live(),
+                    outcome: Box::pin(async move { execution.outcome().await }),
+                }
+            }
+            Self::Server(remote) => remote.begin(arguments, cell, is_live),
+        }
+    }
+
+    /// What is to be told of a session that was made, once.
+    pub(super) fn announcement(&self) -> Option<String> {
+        match self {
+            Self::Own { .. } => None,
+            Self::Server(remote) => remote.announcement(),
+        }
+    }
+
+    /// Ends the session if it does not live on.
+    pub(super) async fn close(&self) -> Option<Ended> {
+        match self {
+            Self::Own { session, .. } => Some(session.close().await),
+            Self::Server(_) => None,
+        }
+    }
+
+    /// Ends everything of this process.
+    pub(super) async fn shut_down(self) {
+        if let Self::Own { registry, .. } = self {
+            registry.shut_down().await;
+        }
+    }
+}
+
+/// A session of the background server.
+#[derive(Debug)]
+pub(super) struct Remote {
+    name: String,
+    home: Home,
+    caller: CallerOrder,
+    /// A session was made and that was not told yet.
+    opened: Arc<AtomicBool>,
+}
+
+impl Remote {
+    pub(super) fn new(
+        name: String,
+        home: Home,
+        caller: Caller,
+        here: Option<PathBuf>,
+        directory: Option<PathBuf>,
+    ) -> Self {
+        Self {
+            name,
+            home,
+            caller: CallerOrder {
+                cwd: here.unwrap_or_else(|| caller.cwd.clone()),
+                // What a kernel may not see need not travel.
+                environment: scrub(caller.environment).kept,
+                umask: Some(caller.umask),
+                python: caller.python,
+                directory,
+            },
+            opened: Arc::default(),
+        }
+    }
+
+    fn announcement(&self) -> Option<String> {
+        let opened = self.opened.swap(false, Ordering::AcqRel);
+        opened.then(|| announcement(&self.name))
+    }
+
+    fn begin(&self, arguments: &ExecArguments, cell: Cell, is_live: bool) -> Begun {
+        let interrupt = CancellationToken::new();
+        let (sender, live) = if is_live {
+            let (sender, live) = live_output();
+            (Some(sender), Some(live))
+        } else {
+            (None, None)
+        };
+        let order = CellOrder {
+            code: cell.code,
+            reset: cell.reset,
+            timeout: cell.timeout.map(|timeout| timeout.as_secs_f64()),
+            max_tool_calls: cell.max_tool_calls,
+            tools: match cell.grant {
+                Grant::All => None,
+                Grant::Only(names) => Some(names.into_iter().collect()),
+            },
+            on_timeout: cell.on_timeout.into(),
+            on_interrupt: cell.on_interrupt.into(),
+            caller: Some(self.caller.clone()),
+            stream: !arguments.detach,
+            quiet: !is_live,
+            detach: arguments.detach,
+            wait: None,
+        };
+        let running = Running {
+            name: self.name.clone(),
+            home: self.home.clone(),
+            opened: Arc::clone(&self.opened),
+            interrupt: interrupt.clone(),
+        };
+        Begun {
+            interrupt,
+            live,
+            outcome: Box::pin(running.outcome(order, sender)),
+        }
+    }
+}
+
+fn announcement(name: &str) -> String {
+    format!(
+        "session {name} is new; it lives on in the background (`warmcell sessions close {name}` ends \
+         it)"
+    )
+}
+
+/// A cell of the background server.
+struct Running {
+    name: String,
+    home: Home,
+    opened: Arc<AtomicBool>,
+    interrupt: CancellationToken,
+}
+
+impl Running {
+    async fn outcome(self, order: CellOrder, live: Option<LiveSender>) -> Outcome {
+        let taken = tokio::select! {
+            biased;
+            () = self.interrupt.cancelled() => {
+                let sentence = "interrupted before the background server had taken the cell";
+                return Outcome::not_run(ErrorClass::Interrupted, sentence, 0);
+            }
+            taken = self.home.execute(&self.name, &order) => taken,
+        };
+        match taken {
+            Ok(Taken::Cell(cell)) => match self.follow(*cell, live).await {
+                Ok(outcome) => outcome,
+                Err(error) => failed(&error),
+            },
+            Ok(Taken::Outcome(outcome)) => *outcome,
+            Err(error) => failed(&error),
+        }
+    }
+
+    async fn follow(
+        &self,
+        mut cell: RemoteCell,
+        live: Option<LiveSender>,
+    ) -> Result<Outcome, ClientError> {
+        if cell.opened {
+            match &live {
+                Some(live) => {
+                    let line = format!("warmcell: {}\n", announcement(&self.name));
+                    live.send(LiveEvent::Stderr(line.into()));
+                }
+                None => self.opened.store(true, Ordering::Release),
+            }
+        }
+        let (client, id) = (cell.client().clone(), cell.id.clone());
+        if let Some(live) = live {
+            cell.hand_on(live);
+        }
+        let mut result = std::pin::pin!(cell.outcome());
+        let (mut outcome, missed) = tokio::select! {
+            result = &mut result => result?,
+            () = self.interrupt.cancelled() => {
+                // If it cannot be asked, the end of our connection interrupts the cell.
+                client.interrupt_cell(&id).await?;
+                result.await?
+            }
+        };
+        if missed > 0 {
+            outcome.beside_streams.notices.push(format!(
+                "[{missed} bytes of output are not shown: they were not read in time]"
+            ));
+        }
+        Ok(outcome)
+    }
+}
+
+fn failed(error: &ClientError) -> Outcome {
+    Outcome::not_run(error.class(), error.to_string(), 0)
+}

@@ -1,0 +1,193 @@
+//! `warmcell serve`: the background server, and its end.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
+
+use super::args_sessions::ServeArguments;
+use super::{exit, surroundings};
+use crate::client::{Home, READY};
+use crate::folders::FolderLock;
+use crate::process::{
+    Pidfd, Signal, hide_memory, in_a_thread, leave_session, let_go_of_standard_streams,
+};
+use crate::server::{BackgroundServer, Ended, ServerError};
+
+/// How long a server stays without a kernel.
+const IDLE_EXIT: Duration = Duration::from_secs(600);
+/// How long a server that was asked to end may take: it gives its kernels a second.
+const STOP_DEADLINE: Duration = Duration::from_secs(5);
+/// Threads that serve: what they do is short.
+const THREADS: usize = 2;
+
+/// Runs the command; its exit code.
+pub(super) fn main(arguments: &ServeArguments) -> ExitCode {
+    if arguments.started {
+        leave_session();
+    }
+    if !arguments.stop
+        && let Some(sentence) = surroundings::hide_secrets()
+    {
+        say(&sentence);
+    }
+    let built = runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build();
+    let runtime = match built {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            return refuse(arguments, &format!("cannot start: {error}"));
+        }
+    };
+    let code = if arguments.stop {
+        hide_memory();
+        runtime.block_on(stop())
+    } else {
+        runtime.block_on(serve(arguments))
+    };
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    code
+}
+
+/// A sentence of ours.
+fn say(sentence: &str) {
+    // With stderr closed there is nobody to tell.
+    drop(writeln!(io::stderr(), "warmcell: {sentence}"));
+}
+
+/// Says why it does not serve, to whoever started it.
+fn refuse(arguments: &ServeArguments, sentence: &str) -> ExitCode {
+    if arguments.started {
+        drop(writeln!(io::stdout(), "{sentence}"));
+    }
+    say(sentence);
+    ExitCode::from(exit::UNAVAILABLE)
+}
+
+async fn serve(arguments: &ServeArguments) -> ExitCode {
+    let settings = surroundings::server_settings();
+    let idle_exit = arguments
+        .idle_exit
+        .map_or(IDLE_EXIT, |seconds| Duration::from_secs(seconds.into()));
+    let owner = surroundings::user();
+    let end = match Signals::new() {
+        Ok(signals) => signals,
+        Err(error) => return refuse(arguments, &format!("cannot watch for signals: {error}")),
+    };
+    let started = if arguments.started {
+        match held_lock(&settings) {
+            Ok(folder) => BackgroundServer::start_locked(settings, &owner, idle_exit, folder).await,
+            Err(source) => Err(ServerError::System {
+                what: "the lock that the client holds",
+                source,
+            }),
+        }
+    } else {
+        BackgroundServer::start(settings, &owner, idle_exit).await
+    };
+    let server = match started {
+        Ok(server) => server,
+        Err(error) => return refuse(arguments, &error.to_string()),
+    };
+    if arguments.started {
+        // The client reads to the end of the pipe.
+        drop(
+            io::stdout()
+                .write_all(READY)
+                .and_then(|()| io::stdout().flush()),
+        );
+        if let Err(error) = let_go_of_standard_streams() {
+            tracing::warn!(%error, "the client may wait for ever");
+        }
+    } else {
+        let path = server.path().display().to_string();
+        say(&format!(
+            "serving at {path}; Ctrl-C or `warmcell serve --stop` ends it"
+        ));
+    }
+    match server.serve(end.come()).await {
+        Ended::Idle if !arguments.started => say("ended: there was nothing to do"),
+        _ => {}
+    }
+    ExitCode::SUCCESS
+}
+
+/// The lock that came as stdin.
+fn held_lock(settings: &crate::config::Settings) -> io::Result<FolderLock> {
+    let folder = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let folders = crate::folders::door_folders(settings.runtime_dir.as_deref(), &settings.home);
+    FolderLock::from_holder(folder, &folders)
+}
+
+/// What ends the server.
+struct Signals([tokio::signal::unix::Signal; 3]);
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self([
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        ]))
+    }
+
+    async fn come(mut self) {
+        let [interrupt, terminate, hang_up] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hang_up.recv() => {}
+        }
+    }
+}
+
+/// Ends the server that runs, by its door or else by a signal.
+async fn stop() -> ExitCode {
+    let home = surroundings::home();
+    let Some(pid) = home.server_pid() else {
+        say("no background server runs");
+        return ExitCode::SUCCESS;
+    };
+    let asked = match home.server().await {
+        Ok(Some(server)) => server.stop().await.ok(),
+        _ => None,
+    };
+    if asked.is_none() {
+        end(pid, Signal::Terminate);
+    }
+    if !stopped(&home).await {
+        end(pid, Signal::Kill);
+        if !stopped(&home).await {
+            say(&format!(
+                "the background server (process {pid}) does not end"
+            ));
+            return ExitCode::from(exit::UNAVAILABLE);
+        }
+    }
+    let sessions = match asked {
+        Some(1) => " and its session".to_owned(),
+        Some(count) if count > 0 => format!(" and its {count} sessions"),
+        _ => String::new(),
+    };
+    say(&format!("the background server{sessions} has ended"));
+    ExitCode::SUCCESS
+}
+
+async fn stopped(home: &Home) -> bool {
+    let home = home.clone();
+    let waiting = in_a_thread(move || home.wait_until_stopped());
+    timeout(STOP_DEADLINE, waiting).await.is_ok()
+}
+
+fn end(pid: u32, signal: Signal) {
+    if let Ok(process) = Pidfd::open(pid) {
+        process.signal(signal);
+    }
+}

@@ -1,0 +1,214 @@
+//! `warmcell sessions`: what can be done with sessions that live on.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::runtime;
+
+use super::args_sessions::{SessionsArguments, SessionsCommand};
+use super::{exit, list, surroundings};
+use crate::client::{Client, ClientError, Home, Results};
+use crate::execution::{ErrorClass, Outcome};
+use crate::process::hide_memory;
+use crate::session::SessionName;
+
+/// What keeps a command from its work.
+#[derive(Debug)]
+enum Fault {
+    Client(ClientError),
+    Usage(String),
+    /// Stdout takes no more.
+    Closed,
+}
+
+impl From<ClientError> for Fault {
+    fn from(error: ClientError) -> Self {
+        Self::Client(error)
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        // There is nobody to tell.
+        drop(error);
+        Self::Closed
+    }
+}
+
+/// Runs the command; its exit code.
+pub(super) fn main(arguments: &SessionsArguments) -> ExitCode {
+    hide_memory();
+    let built = runtime::Builder::new_current_thread().enable_all().build();
+    let done = match built {
+        Ok(runtime) => {
+            let done = runtime.block_on(run(arguments));
+            runtime.shutdown_background();
+            done
+        }
+        Err(error) => Err(Fault::Client(ClientError::NotStarted {
+            reason: error.to_string(),
+        })),
+    };
+    let code = done.unwrap_or_else(|fault| told(arguments, &fault));
+    ExitCode::from(code)
+}
+
+/// Says what is wrong; the exit code.
+fn told(arguments: &SessionsArguments, fault: &Fault) -> u8 {
+    let (class, sentence) = match fault {
+        Fault::Client(error) => (error.class(), error.to_string()),
+        Fault::Usage(sentence) => (ErrorClass::Usage, sentence.clone()),
+        Fault::Closed => return exit::STDOUT_CLOSED,
+    };
+    let said = if arguments.json {
+        let answer = json!({ "error": sentence, "error_class": class });
+        writeln!(io::stdout(), "{answer}")
+    } else {
+        writeln!(io::stderr(), "warmcell: {sentence}")
+    };
+    if said.is_err() && arguments.json {
+        return exit::STDOUT_CLOSED;
+    }
+    exit::of(&Outcome::not_run(class, sentence, 0))
+}
+
+async fn run(arguments: &SessionsArguments) -> Result<u8, Fault> {
+    let home = surroundings::home();
+    let Some(command) = &arguments.command else {
+        return list::list(&home, arguments.json).await.map_err(Fault::from);
+    };
+    let name = match command {
+        SessionsCommand::List => {
+            return list::list(&home, arguments.json).await.map_err(Fault::from);
+        }
+        SessionsCommand::Close { all: true, .. } => return close_all(&home, arguments).await,
+        SessionsCommand::Close { name, .. } => name.as_deref().unwrap_or_default(),
+        SessionsCommand::Show { name }
+        | SessionsCommand::Events { name }
+        | SessionsCommand::Wait { name, .. }
+        | SessionsCommand::Interrupt { name }
+        | SessionsCommand::Reset { name } => name,
+    };
+    SessionName::parse(name).map_err(|error| Fault::Usage(error.to_string()))?;
+    let client = home.holder(name, arguments.manager.as_deref()).await?;
+    match command {
+        SessionsCommand::List => {}
+        SessionsCommand::Show { .. } => {
+            let session = client.show(name).await?;
+            if arguments.json {
+                json_line(&session)?;
+            } else {
+                list::show(&session)?;
+            }
+        }
+        SessionsCommand::Events { .. } => {
+            let events = client.events(name).await?;
+            return print_events(events, arguments.json).await;
+        }
+        SessionsCommand::Wait { timeout, .. } => {
+            let timeout = timeout.map(|seconds| {
+                Duration::try_from_secs_f64(seconds).map_err(|_out_of_range| {
+                    Fault::Usage(format!("--timeout: {seconds} is no time"))
+                })
+            });
+            let results = client.wait(name, timeout.transpose()?).await?;
+            return print_results(results, arguments.json).await;
+        }
+        SessionsCommand::Interrupt { .. } => {
+            let interrupted = client.interrupt(name).await?;
+            let sentence = if interrupted {
+                format!("the cell that runs in {name} is interrupted")
+            } else {
+                format!("no cell runs in {name}")
+            };
+            answer(arguments, &json!({ "interrupted": interrupted }), &sentence)?;
+        }
+        SessionsCommand::Reset { .. } => {
+            client.reset(name).await?;
+            answer(
+                arguments,
+                &json!({ "reset": true }),
+                &format!("{name} is reset"),
+            )?;
+        }
+        SessionsCommand::Close { .. } => close(&client, name, arguments).await?,
+    }
+    Ok(0)
+}
+
+async fn close(client: &Client, name: &str, arguments: &SessionsArguments) -> Result<(), Fault> {
+    let mut closed = client.close(name).await?;
+    if let Some(closed) = closed.as_object_mut() {
+        closed.insert("name".to_owned(), name.into());
+    }
+    let flag = |key| closed.get(key).and_then(Value::as_bool) == Some(true);
+    let mut sentence = format!("session {name} is closed");
+    if flag("was_cut_off") {
+        sentence.push_str("; its kernel did not end within 1 s and was killed");
+    }
+    answer(arguments, &closed, &sentence)
+}
+
+async fn close_all(home: &Home, arguments: &SessionsArguments) -> Result<u8, Fault> {
+    let mut code = 0;
+    for found in home.managers().await {
+        match found.sessions {
+            Ok(sessions) => {
+                let names = sessions.iter().filter_map(|it| it.get("name")?.as_str());
+                for name in names {
+                    close(&found.client, name, arguments).await?;
+                }
+            }
+            Err(error) => code = told(arguments, &Fault::Client(error)),
+        }
+    }
+    Ok(code)
+}
+
+fn answer(arguments: &SessionsArguments, json: &Value, sentence: &str) -> Result<(), Fault> {
+    if arguments.json {
+        return json_line(json).map_err(Fault::from);
+    }
+    // With stderr closed there is nobody to tell.
+    drop(writeln!(io::stderr(), "warmcell: {sentence}"));
+    Ok(())
+}
+
+fn json_line(value: &Value) -> io::Result<()> {
+    writeln!(io::stdout(), "{value}")
+}
+
+async fn print_events(mut events: Results, is_json: bool) -> Result<u8, Fault> {
+    while let Some(line) = events.next_text().await? {
+        if is_json {
+            io::stdout().write_all(&line)?;
+        } else {
+            let event: Value = serde_json::from_slice(&line).unwrap_or_default();
+            writeln!(io::stdout(), "{}", list::event_line(&event))?;
+        }
+        io::stdout().flush()?;
+    }
+    Ok(0)
+}
+
+async fn print_results(mut results: Results, is_json: bool) -> Result<u8, Fault> {
+    let mut code = 0;
+    while let Some(outcome) = results.next_outcome().await? {
+        code = exit::of(&outcome);
+        if is_json {
+            let line = serde_json::to_string(&outcome).unwrap_or_default();
+            writeln!(io::stdout(), "{line}")?;
+        } else {
+            let newline = if outcome.output.ends_with('\n') {
+                ""
+            } else {
+                "\n"
+            };
+            write!(io::stdout(), "{}{newline}", outcome.output)?;
+        }
+        io::stdout().flush()?;
+    }
+    Ok(code)
+}

@@ -1,0 +1,24 @@
+//! The other side of a manager's door: for the command line and other front ends.
+//!
+//! - `client`: what can be asked of a manager; - `managers`: all of a home's; - `cell`: a cell that
+//!   runs there; - `results`: what is told as it comes; - `start`: the background server, started
+//!   where there is none; - `connection`: one request.
+
+mod cell;
+#[expect(
+    clippy::module_inception,
+    reason = "the handle is what the room is named after"
+)]
+mod client;
+mod connection;
+mod error;
+mod managers;
+mod results;
+mod start;
+
+pub use cell::RemoteCell;
+pub use client::{Client, Home, Taken};
+pub use error::ClientError;
+pub use managers::Found;
+pub use results::Results;
+pub use start::READY;

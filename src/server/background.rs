@@ -1,0 +1,206 @@
+//! The background server of a user: one for each home, from its first client on until it is idle or
+//! told to end.
+
+use std::future::pending;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::{Door, Manager, ServerError};
+use crate::config::Settings;
+use crate::folders::{FolderLock, ServerLock, door_folders};
+use crate::process::in_a_thread;
+use crate::session::Registry;
+
+/// How long to wait for another that starts or ends.
+const LOCK_DEADLINE: Duration = Duration::from_secs(20);
+/// How long, at its end, clients may take to fetch their results.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
+
+/// A background server that has its door and serves.
+#[derive(Debug)]
+pub struct BackgroundServer {
+    manager: Arc<Manager>,
+    door: Door,
+    lock: ServerLock,
+    folder: PathBuf,
+    idle_exit: Duration,
+}
+
+impl BackgroundServer {
+    /// Starts the server of a home. `started` is the lock on its folder if whoever started this
+    /// process holds it already.
+    ///
+    /// # Errors
+    ///
+    /// If one is there already, or no folder will do, or no manager can be had.
+    pub async fn start(
+        settings: Settings,
+        owner: &str,
+        idle_exit: Duration,
+    ) -> Result<Self, ServerError> {
+        let folders = door_folders(settings.runtime_dir.as_deref(), &settings.home);
+        let folder = lock(folders).await?;
+        Self::start_locked(settings, owner, idle_exit, folder).await
+    }
+
+    /// As [`BackgroundServer::start`], under a lock that is held already; it is let go once the door
+    /// is open.
+    ///
+    /// # Errors
+    ///
+    /// As [`BackgroundServer::start`].
+    pub async fn start_locked(
+        settings: Settings,
+        owner: &str,
+        idle_exit: Duration,
+        folder: FolderLock,
+    ) -> Result<Self, ServerError> {
+        let what = "the lock of the background server cannot be taken";
+        let lock = ServerLock::take(&folder)
+            .map_err(|source| ServerError::System { what, source })?
+            .map_err(|pid| ServerError::RunsAlready { pid })?;
+        let home = settings.home.clone();
+        let registry = match Registry::start(settings).await {
+            Ok(registry) => Arc::new(registry),
+            Err(error) => {
+                lock.release(folder);
+                return Err(error.into());
+            }
+        };
+        let manager = Manager::new(registry, "server", owner, home);
+        let path = folder.path().to_owned();
+        let door = match Door::of_server(&manager, &path) {
+            Ok(door) => door,
+            Err(error) => {
+                manager.registry().shut_down().await;
+                lock.release(folder);
+                return Err(error);
+            }
+        };
+        tracing::info!(door = %door.path().display(), "the background server serves");
+        Ok(Self {
+            manager,
+            door,
+            lock,
+            folder: path,
+            idle_exit,
+        })
+    }
+
+    /// The manager behind the door.
+    pub fn manager(&self) -> &Arc<Manager> {
+        &self.manager
+    }
+
+    /// Where the door is.
+    pub fn path(&self) -> &Path {
+        self.door.path()
+    }
+
+    /// Serves until `end` resolves, a client wants the end, or there was no kernel and no request
+    /// for the time of an idle exit; then ends everything in good order, and says why.
+    pub async fn serve(self, end: impl Future<Output = ()>) -> Ended {
+        let stop = self.manager.stop().clone();
+        let why = {
+            let mut end = std::pin::pin!(end);
+            loop {
+                tokio::select! {
+                    () = &mut end => break Ended::Signal,
+                    () = stop.cancelled() => break Ended::Asked,
+                    () = self.idle() => {
+                        let Some(folder) = FolderLock::try_take(&self.folder) else {
+                            // Somebody is about to come in.
+                            continue;
+                        };
+                        if self.is_busy() {
+                            continue;
+                        }
+                        self.finish(Some(folder)).await;
+                        return Ended::Idle;
+                    }
+                }
+            }
+        };
+        let folder = self.folder.clone();
+        // Under the lock nobody starts another before this one is gone.
+        let folder = in_a_thread(move || FolderLock::wait(&folder));
+        let folder = timeout(LAST_ANSWERS, folder).await;
+        self.finish(folder.ok().and_then(|taken| taken.ok()?.ok()))
+            .await;
+        why
+    }
+
+    fn is_busy(&self) -> bool {
+        *self.manager.requests.borrow() > 0
+    }
+
+    /// Waits until there was nothing to do for long enough.
+    async fn idle(&self) {
+        if self.idle_exit.is_zero() {
+            return pending().await;
+        }
+        loop {
+            self.nothing_to_do().await;
+            let something = async {
+                let mut requests = self.manager.requests.subscribe();
+                drop(requests.wait_for(|count| *count > 0).await);
+            };
+            if timeout(self.idle_exit, something).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn nothing_to_do(&self) {
+        loop {
+            self.manager.quiet().await;
+            if !self.is_busy() {
+                return;
+            }
+        }
+    }
+
+    async fn finish(self, folder: Option<FolderLock>) {
+        self.manager.refuse_new_work();
+        // Nobody finds it any more; who is in already is told to ask the next one.
+        self.door.hide();
+        self.manager.registry().shut_down().await;
+        drop(timeout(LAST_ANSWERS, self.manager.quiet()).await);
+        drop(timeout(LAST_ANSWERS, self.door.empty()).await);
+        drop(self.door);
+        if let Some(folder) = folder {
+            self.lock.release(folder);
+        }
+        tracing::info!("the background server has ended");
+    }
+}
+
+/// Why a background server has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// A signal.
+    Signal,
+    /// A client.
+    Asked,
+    /// There was nothing to do.
+    Idle,
+}
+
+async fn lock(folders: Vec<PathBuf>) -> Result<FolderLock, ServerError> {
+    let mut tried = Vec::new();
+    for folder in folders {
+        let path = folder.clone();
+        let waiting = in_a_thread(move || FolderLock::wait(&path));
+        let reason = match timeout(LOCK_DEADLINE, waiting).await {
+            Ok(Ok(Ok(lock))) => return Ok(lock),
+            Ok(Ok(Err(error))) => error.to_string(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_elapsed) => "another program holds its lock".to_owned(),
+        };
+        tried.push(format!("{}: {reason}", folder.display()));
+    }
+    Err(ServerError::NoFolder { tried })
+}

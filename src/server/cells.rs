@@ -1,0 +1,274 @@
+//! A cell that comes through the door, and its way back.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::DropGuard;
+
+use super::Manager;
+use super::body;
+use super::lines::{Lines, lines};
+use super::manager::Entered;
+use super::refusal::Refusal;
+use super::wire::{CellOrder, Finished, Line};
+use crate::execution::{LiveEvent, LiveOutput, Outcome};
+use crate::output::Characters;
+use crate::session::{Execution, Receipt, Session, SessionName};
+
+/// Bytes that go out in one line.
+const TOGETHER_BYTES: usize = 256 << 10;
+
+/// `POST /sessions/NAME/cells`
+pub(super) async fn run(
+    State(manager): State<Arc<Manager>>,
+    Path(name): Path<String>,
+    body: Body,
+) -> Response {
+    match ask(manager, &name, body).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.into_outcome(),
+    }
+}
+
+/// `POST /cells/ID/interrupt`
+pub(super) async fn interrupt(
+    State(manager): State<Arc<Manager>>,
+    Path(id): Path<String>,
+) -> Response {
+    let interrupted = manager.interrupt(&id);
+    Json(serde_json::json!({ "interrupted": interrupted })).into_response()
+}
+
+async fn ask(manager: Arc<Manager>, name: &str, body: Body) -> Result<Response, Refusal> {
+    let name = SessionName::parse(name).map_err(|error| Refusal::usage(error.to_string()))?;
+    let order: CellOrder = body::json(&manager, body).await?;
+    manager.takes_work()?;
+    let (session, opened) = session_for(&manager, &name, &order)?;
+    let cell = order.cell();
+    let patience = order.patience();
+    if order.stream {
+        let mut execution = if order.quiet {
+            session.execute(cell)
+        } else {
+            session.execute_live(cell)
+        };
+        let entered = manager.enter(execution.interrupt_token());
+        let (lines, response) = lines();
+        let live = execution.take_live();
+        let vanishing = execution.interrupt_token().drop_guard();
+        let stream = Stream {
+            lines,
+            session,
+            missed: 0,
+        };
+        tokio::spawn(stream.run(execution, live, entered, opened, patience, vanishing));
+        return Ok(response);
+    }
+    let execution = session.execute(cell);
+    Ok(answer(&session, execution, patience).await)
+}
+
+fn session_for(
+    manager: &Manager,
+    name: &SessionName,
+    order: &CellOrder,
+) -> Result<(Session, bool), Refusal> {
+    if let Some(session) = manager.registry().find(name) {
+        return Ok((session, false));
+    }
+    let Some(caller) = &order.caller else {
+        return Err(Refusal::not_found(format!(
+            "there is no session {name}; to open one say in `caller` with which environment and \
+             directory"
+        )));
+    };
+    let session = manager
+        .registry()
+        .session(name.as_str(), &caller.caller())
+        .map_err(|error| Refusal::unavailable(error.to_string()))?;
+    Ok((session, true))
+}
+
+/// Answers with the result alone. If the client vanishes the cell is interrupted.
+async fn answer(
+    session: &Session,
+    mut execution: Execution,
+    patience: Option<std::time::Duration>,
+) -> Response {
+    let vanishing = execution.interrupt_token().drop_guard();
+    let Some(patience) = patience else {
+        let (outcome, receipt) = execution.outcome_for_another().await;
+        disarm(vanishing);
+        receipt.sign();
+        return Json(outcome).into_response();
+    };
+    let waited = timeout(patience, execution.outcome_for_another()).await;
+    disarm(vanishing);
+    match waited {
+        Ok((outcome, receipt)) => {
+            receipt.sign();
+            Json(outcome).into_response()
+        }
+        Err(_elapsed) => {
+            let outcome = execution.so_far();
+            session.keep(execution);
+            Json(outcome).into_response()
+        }
+    }
+}
+
+fn disarm(guard: DropGuard) {
+    drop(guard.disarm());
+}
+
+/// What ends the answer.
+enum What {
+    Vanished,
+    Finished(Box<Outcome>, Receipt),
+    TimeIsUp,
+}
+
+/// An answer that comes as the cell goes.
+struct Stream {
+    lines: Lines,
+    session: Session,
+    missed: u64,
+}
+
+impl Stream {
+    async fn run(
+        mut self,
+        mut execution: Execution,
+        mut live: Option<LiveOutput>,
+        entered: Entered,
+        opened: bool,
+        patience: Option<std::time::Duration>,
+        vanishing: DropGuard,
+    ) {
+        let id = entered.id.clone();
+        self.lines.must(&Line::Accepted { id, opened }, None).await;
+        let deadline = patience.map(|patience| Instant::now() + patience);
+        let mut texts = Texts::default();
+        let what = loop {
+            let printed = live.is_none();
+            let next = async {
+                match &mut live {
+                    Some(live) => live.next_together(TOGETHER_BYTES).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.lines.gone() => break What::Vanished,
+                piece = next => match piece {
+                    Some(piece) => self.piece(&mut texts, piece).await,
+                    // Everything that it has printed is on its way.
+                    None => live = None,
+                },
+                (outcome, receipt) = execution.outcome_for_another(), if printed => {
+                    break What::Finished(Box::new(outcome), receipt);
+                }
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
+                    break What::TimeIsUp;
+                }
+            }
+        };
+        match what {
+            What::Vanished => {
+                // Dropping the guard interrupts the cell, and its result stays untold.
+                drop(vanishing);
+                drop(live);
+                drop(execution.outcome_for_another().await);
+            }
+            What::Finished(outcome, receipt) => {
+                disarm(vanishing);
+                let then = Box::new(move || receipt.sign());
+                self.finish(&mut texts, Finished::new(*outcome), Some(then))
+                    .await;
+            }
+            What::TimeIsUp => {
+                disarm(vanishing);
+                let outcome = execution.so_far();
+                self.session.keep(execution);
+                self.finish(&mut texts, Finished::new(outcome), None).await;
+            }
+        }
+    }
+
+    async fn finish(
+        &mut self,
+        texts: &mut Texts,
+        finished: Box<Finished>,
+        then: Option<Box<dyn FnOnce() + Send>>,
+    ) {
+        for line in texts.rest() {
+            self.lines.must(&line, None).await;
+        }
+        if self.missed > 0 {
+            let missed = Line::MissedBytes(self.missed);
+            self.lines.must(&missed, None).await;
+        }
+        self.lines.must(&Line::Finished(finished), then).await;
+    }
+
+    async fn piece(&mut self, texts: &mut Texts, piece: LiveEvent) {
+        let bytes = piece.len() as u64;
+        if self.missed > 0 {
+            if !self.lines.may_miss(&Line::MissedBytes(self.missed)).await {
+                self.missed += bytes;
+                return;
+            }
+            self.missed = 0;
+        }
+        if let Some(line) = texts.line(piece)
+            && !self.lines.may_miss(&line).await
+        {
+            self.missed += bytes;
+        }
+    }
+}
+
+/// Characters that were cut between two pieces of a stream are put together.
+#[derive(Debug, Default)]
+struct Texts {
+    stdout: Characters,
+    stderr: Characters,
+}
+
+impl Texts {
+    fn line(&mut self, piece: LiveEvent) -> Option<Line> {
+        match piece {
+            LiveEvent::Stdout(bytes) => {
+                line(self.stdout.whole(&bytes), Line::Stdout, Line::StdoutBase64)
+            }
+            LiveEvent::Stderr(bytes) => {
+                line(self.stderr.whole(&bytes), Line::Stderr, Line::StderrBase64)
+            }
+            LiveEvent::Result(text) => Some(Line::Result(text)),
+        }
+    }
+
+    /// What no character was made of.
+    fn rest(&mut self) -> impl Iterator<Item = Line> {
+        let stdout = line(self.stdout.rest(), Line::Stdout, Line::StdoutBase64);
+        let stderr = line(self.stderr.rest(), Line::Stderr, Line::StderrBase64);
+        stdout.into_iter().chain(stderr)
+    }
+}
+
+fn line(bytes: Vec<u8>, text: fn(String) -> Line, base64: fn(String) -> Line) -> Option<Line> {
+    if bytes.is_empty() {
+        return None;
+    }
+    Some(match String::from_utf8(bytes) {
+        Ok(valid) => text(valid),
+        Err(error) => base64(BASE64.encode(error.as_bytes())),
+    })
+}

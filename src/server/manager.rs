@@ -1,0 +1,169 @@
+//! What the requests of a door have in common: the manager behind it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::refusal::Refusal;
+use super::wire::{ManagerInfo, VERSION};
+use crate::ids::random_hex;
+use crate::session::{Registry, Session, SessionName};
+
+/// Kilobytes that the long bodies of all requests may take together.
+const BODY_KILOBYTES: usize = 160 << 10;
+
+/// A manager, as it shows itself at its door.
+#[derive(Debug)]
+pub struct Manager {
+    registry: Arc<Registry>,
+    id: String,
+    kind: &'static str,
+    owner: String,
+    home: std::path::PathBuf,
+    started_at: Timestamp,
+    /// Cells that were asked for at this door and have no result yet.
+    cells: Mutex<HashMap<String, CancellationToken>>,
+    pub(super) bodies: Arc<Semaphore>,
+    /// Fires when somebody wants this manager to end.
+    stop: CancellationToken,
+    /// Set once nothing new is begun.
+    going: CancellationToken,
+    /// Requests that are being served.
+    pub(super) requests: watch::Sender<usize>,
+}
+
+impl Manager {
+    /// Shows a registry; `kind` says what holds it (`server`, `program`, ...), `owner` whose it is,
+    /// for display.
+    pub fn new(
+        registry: Arc<Registry>,
+        kind: &'static str,
+        owner: impl Into<String>,
+        home: impl Into<std::path::PathBuf>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            registry,
+            id: format!("{}-{}", std::process::id(), random_hex(4)),
+            kind,
+            owner: owner.into(),
+            home: home.into(),
+            started_at: Timestamp::now(),
+            cells: Mutex::default(),
+            bodies: Arc::new(Semaphore::new(BODY_KILOBYTES)),
+            stop: CancellationToken::new(),
+            going: CancellationToken::new(),
+            requests: watch::Sender::new(0),
+        })
+    }
+
+    /// The sessions.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// A name that no other manager has.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Fires when somebody at the door wants this manager to end.
+    pub fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// From now on nothing new is begun: who asks is told to ask the next server.
+    pub fn refuse_new_work(&self) {
+        self.going.cancel();
+    }
+
+    /// What it says of itself.
+    pub fn info(&self) -> ManagerInfo {
+        ManagerInfo {
+            version: VERSION.to_owned(),
+            id: self.id.clone(),
+            pid: std::process::id(),
+            kind: self.kind.to_owned(),
+            owner: self.owner.clone(),
+            home: self.home.clone(),
+            started_at: self.started_at,
+            sessions: self.registry.names().len(),
+        }
+    }
+
+    /// Fails once this manager is ending.
+    pub(super) fn takes_work(&self) -> Result<(), Refusal> {
+        if self.going.is_cancelled() {
+            return Err(Refusal::going());
+        }
+        Ok(())
+    }
+
+    /// The session that a path names, if it lives here.
+    pub(super) fn existing(&self, name: &str) -> Result<Session, Refusal> {
+        let name = SessionName::parse(name).map_err(|error| Refusal::usage(error.to_string()))?;
+        self.registry.find(&name).ok_or_else(|| {
+            Refusal::not_found(format!(
+                "there is no session {name}; `warmcell sessions` lists those there are"
+            ))
+        })
+    }
+
+    /// Enters a cell, so that it can be interrupted by its id.
+    pub(super) fn enter(self: &Arc<Self>, interrupt: CancellationToken) -> Entered {
+        let id = random_hex(8);
+        self.cells().insert(id.clone(), interrupt);
+        Entered {
+            manager: Arc::clone(self),
+            id,
+        }
+    }
+
+    /// Interrupts a cell that was entered; false if it has its result.
+    pub(super) fn interrupt(&self, id: &str) -> bool {
+        let found = self.cells().get(id).cloned();
+        found.inspect(CancellationToken::cancel).is_some()
+    }
+
+    /// A request is being served, as long as what is returned lives.
+    pub(super) fn request(self: &Arc<Self>) -> Request {
+        self.requests.send_modify(|count| *count += 1);
+        Request(Arc::clone(self))
+    }
+
+    /// Waits until no request is being served.
+    pub async fn quiet(&self) {
+        let mut requests = self.requests.subscribe();
+        // The sender lives as long as this.
+        drop(requests.wait_for(|count| *count == 0).await);
+    }
+
+    fn cells(&self) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
+        self.cells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A cell that can be interrupted by its id, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Entered {
+    manager: Arc<Manager>,
+    pub(super) id: String,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.manager.cells().remove(&self.id);
+    }
+}
+
+/// A request that is being served.
+#[derive(Debug)]
+pub(super) struct Request(Arc<Manager>);
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.0.requests.send_modify(|count| *count -= 1);
+    }
+}

@@ -1,0 +1,28 @@
+//! The door of a manager: HTTP on a Unix socket, for the command line, other programs and Jupyter
+//! front ends.
+//!
+//! A request goes `door` (who may come in) -> `routes` (where to) -> `cells` or `sessions` (what is
+//! done) -> the registry behind `manager`. `wire` holds the shapes that clients know too, `lines` an
+//! answer that comes as things happen, `body` reads what is sent within limits, `refusal` says no.
+//! `background` is the life of the one server that a user's command line starts by itself.
+
+mod background;
+mod body;
+mod cells;
+mod door;
+mod error;
+mod lines;
+mod manager;
+mod refusal;
+mod routes;
+mod sessions;
+mod wire;
+
+pub use background::{BackgroundServer, Ended};
+pub use door::Door;
+pub use error::ServerError;
+pub use manager::Manager;
+pub use wire::{
+    CallerOrder, CellOrder, Finished, Line, ManagerInfo, PolicyName, ROOT, Refused, VERSION,
+    VERSION_HEADER,
+};

@@ -1,0 +1,102 @@
+//! Answers that are no results.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::wire::{Refused, VERSION};
+use crate::execution::{ErrorClass, Outcome};
+
+/// Why something is not done.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    refused: Refused,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, error_class: ErrorClass, error: impl Into<String>) -> Self {
+        Self {
+            status,
+            refused: Refused {
+                error: error.into(),
+                error_class,
+                going: false,
+                other_version: None,
+            },
+        }
+    }
+
+    /// The call makes no sense.
+    pub(super) fn usage(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, ErrorClass::Usage, error)
+    }
+
+    /// What is named is not there.
+    pub(super) fn not_found(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, ErrorClass::Usage, error)
+    }
+
+    /// The body is too long.
+    pub(super) fn too_long(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorClass::Usage, error)
+    }
+
+    /// It took too long to come.
+    pub(super) fn too_slow(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, ErrorClass::Usage, error)
+    }
+
+    /// Too much at once.
+    pub(super) fn busy(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, ErrorClass::Busy, error)
+    }
+
+    /// It cannot be had.
+    pub(super) fn unavailable(error: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            ErrorClass::Unavailable,
+            error,
+        )
+    }
+
+    /// The caller is not known.
+    pub(super) fn unauthorized(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, ErrorClass::Refused, error)
+    }
+
+    /// This manager ends; nothing was begun.
+    pub(super) fn going() -> Self {
+        let mut refusal = Self::unavailable("the server is ending; ask again");
+        refusal.refused.going = true;
+        refusal
+    }
+
+    /// A client of another version.
+    pub(super) fn other_version(client: &str, sessions: usize) -> Self {
+        let sentence = format!(
+            "this is warmcell {client:.40}, the server that runs is {VERSION} and holds {sessions} live \
+             sessions; `warmcell serve --stop` ends it and them, then the next call starts one of this \
+             version"
+        );
+        let mut refusal = Self::new(StatusCode::CONFLICT, ErrorClass::Unavailable, sentence);
+        refusal.refused.other_version = Some(VERSION.to_owned());
+        refusal
+    }
+
+    /// The same as the result of a cell that did not run.
+    pub(super) fn into_outcome(self) -> Response {
+        if self.refused.going || self.refused.other_version.is_some() {
+            return self.into_response();
+        }
+        let outcome = Outcome::not_run(self.refused.error_class, self.refused.error, 0);
+        (self.status, Json(outcome)).into_response()
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.status, Json(self.refused)).into_response()
+    }
+}

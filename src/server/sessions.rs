@@ -1,0 +1,158 @@
+//! What can be asked of sessions that live: the list, one of them, its events, its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::Manager;
+use super::body;
+use super::lines::{Lines, lines};
+use super::refusal::Refusal;
+use super::wire::{Finished, Line, seconds};
+use crate::session::{Kept, Session};
+
+/// `GET /`
+pub(super) async fn manager(State(manager): State<Arc<Manager>>) -> Response {
+    Json(manager.info()).into_response()
+}
+
+/// `POST /stop`
+pub(super) async fn stop(State(manager): State<Arc<Manager>>) -> Response {
+    let sessions = manager.registry().names().len();
+    manager.stop().cancel();
+    Json(json!({ "stopping": true, "sessions": sessions })).into_response()
+}
+
+/// `GET /sessions`
+pub(super) async fn list(State(manager): State<Arc<Manager>>) -> Response {
+    let sessions: Vec<_> = manager
+        .registry()
+        .sessions_in_order()
+        .iter()
+        .map(|session| json!({ "name": session.name().as_str() }))
+        .collect();
+    Json(json!({ "manager": manager.info(), "sessions": sessions })).into_response()
+}
+
+/// `POST /sessions/NAME/interrupt`
+pub(super) async fn interrupt(
+    State(manager): State<Arc<Manager>>,
+    Path(name): Path<String>,
+) -> Result<Response, Refusal> {
+    let interrupted = manager.existing(&name)?.interrupt();
+    Ok(Json(json!({ "interrupted": interrupted })).into_response())
+}
+
+/// `POST /sessions/NAME/reset`
+pub(super) async fn reset(
+    State(manager): State<Arc<Manager>>,
+    Path(name): Path<String>,
+) -> Result<Response, Refusal> {
+    manager.existing(&name)?.reset().await;
+    Ok(Json(json!({ "reset": true })).into_response())
+}
+
+/// `DELETE /sessions/NAME`
+pub(super) async fn close(
+    State(manager): State<Arc<Manager>>,
+    Path(name): Path<String>,
+) -> Result<Response, Refusal> {
+    let ended = manager.existing(&name)?.close().await;
+    let answer =
+        json!({ "closed": true, "was_cut_off": ended.was_cut_off, "failed": ended.failed });
+    Ok(Json(answer).into_response())
+}
+
+/// `GET /sessions/NAME/events`
+pub(super) async fn events(
+    State(manager): State<Arc<Manager>>,
+    Path(name): Path<String>,
+) -> Result<Response, Refusal> {
+    let session = manager.existing(&name)?;
+    let mut events = session.events();
+    // Its end ends the stream: no handle is kept.
+    drop(session);
+    let (mut lines, response) = lines();
+    tokio::spawn(async move {
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = lines.gone() => return,
+                event = events.next() => event,
+            };
+            let Some(event) = event else { return };
+            // Whoever reads slowly lags behind, and is told so by the stream of events itself.
+            if !lines.must(&event, None).await {
+                return;
+            }
+        }
+    });
+    Ok(response)
+}
+
+/// How long to wait.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WaitOrder {
+    /// In seconds; for as long as it takes if left out.
+    timeout: Option<f64>,
+}
+
+/// `POST /sessions/NAME/wait`: the results that nobody has received, a JSON object a line; ends when
+/// no cell runs or waits any more.
+pub(super) async fn wait(
+    State(manager): State<Arc<Manager>>,
+    Path(name): Path<String>,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let order: WaitOrder = body::json(&manager, body).await?;
+    let session = manager.existing(&name)?;
+    let patience = order.timeout.map(seconds);
+    let (lines, response) = lines();
+    tokio::spawn(hand_out(session, patience, lines));
+    Ok(response)
+}
+
+async fn hand_out(session: Session, patience: Option<Duration>, mut lines: Lines) {
+    let forever = Duration::from_secs(10 * 366 * 86_400);
+    let deadline = tokio::time::Instant::now() + patience.unwrap_or(forever);
+    while let Some(mut kept) = session.kept() {
+        let waited = tokio::select! {
+            biased;
+            () = lines.gone() => return,
+            waited = tokio::time::timeout_at(deadline, kept.outcome()) => waited,
+        };
+        match waited {
+            Ok(Some((outcome, receipt))) => {
+                let line = Line::Finished(Finished::new(outcome));
+                let then: Box<dyn FnOnce() + Send> = Box::new(move || {
+                    receipt.sign();
+                    Kept::done(kept);
+                });
+                if !lines.must(&line, Some(then)).await {
+                    return;
+                }
+            }
+            Ok(None) => {}
+            Err(_elapsed) => {
+                if let Some(outcome) = kept.so_far() {
+                    let line = Line::Finished(Finished::new(outcome));
+                    lines.must(&line, None).await;
+                }
+                return;
+            }
+        }
+    }
+    // Cells of other callers.
+    tokio::select! {
+        () = lines.gone() => {}
+        _ = timeout(deadline - tokio::time::Instant::now(), session.settled()) => {}
+    }
+}
