@@ -278,6 +278,7 @@ impl Worker {
             observer: watched.then(|| tool_observer(Arc::clone(&shared), number)),
         });
         self.tools.open(Arc::clone(&authority));
+        shared.facts.begins(number, Arc::clone(&authority));
         shared.events.emit(Some(number), EventKind::CellStarted);
         self.keeper.give();
         let mut texts = Texts::default();
