@@ -10,7 +10,6 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Ended;
-use super::record::Record;
 use super::session::{Shared, collect};
 use super::starter::Starter;
 use crate::execution::{KernelReport, Loss, LossReason, ReportedState, live_output, shutdown_sink};
@@ -67,7 +66,6 @@ pub(super) struct Keeper {
     end_grace: Duration,
     slot: Slot,
     state: KernelState,
-    record: Record,
     /// Cells that this kernel was given.
     count: u64,
     generation: u64,
@@ -86,7 +84,6 @@ impl Keeper {
             end_grace,
             slot: Slot::Empty,
             state: KernelState::Dead,
-            record: Record::default(),
             count: 0,
             generation: 0,
             untold: None,
@@ -129,7 +126,7 @@ impl Keeper {
 
     /// A cell has ended and the kernel lives.
     pub(super) fn completed(&mut self, names: Option<&Names>) {
-        self.record.completed(names);
+        self.shared.facts.record().completed(names);
         self.trigger(Trigger::CellEnded, "the cell has ended");
     }
 
@@ -221,6 +218,7 @@ impl Keeper {
             Ok(kernel) => {
                 self.starter.keep_interpreter(&kernel);
                 self.choice = kernel.choice().map(str::to_owned).or(self.choice.take());
+                self.shared.facts.started(&kernel);
                 self.trigger(Trigger::Started, "the process was forked");
                 self.slot = Slot::Ready(kernel);
                 Ok(())
@@ -234,7 +232,7 @@ impl Keeper {
 
     fn begin_start(&mut self) {
         self.set_generation(self.generation + 1);
-        self.record = Record::default();
+        self.shared.facts.record().clear();
         self.count = 0;
         self.slot = Slot::Starting(tokio::spawn(self.starter.clone().start()));
     }
@@ -274,7 +272,7 @@ impl Keeper {
         let loss = Loss {
             reason,
             detail: detail.to_owned(),
-            lost: self.record.as_lost(),
+            lost: self.shared.facts.record().as_lost(),
         };
         let earlier = self
             .untold()
@@ -297,7 +295,7 @@ impl Keeper {
             self.keep_background(kernel.take_background());
             self.exited(death);
         }
-        self.record = Record::default();
+        self.shared.facts.record().clear();
         self.count = 0;
         match next {
             Next::Wait => self.trigger(Trigger::Ended, reason.word()),
@@ -358,6 +356,7 @@ impl Keeper {
             self.exited(&self.death());
         }
         self.slot = Slot::Empty;
+        self.shared.facts.record().clear();
         self.trigger(Trigger::Ended, reason.word());
         ended
     }
@@ -395,6 +394,7 @@ impl Keeper {
 
     fn trigger(&mut self, trigger: Trigger, reason: &str) {
         let transition = self.state.apply(trigger);
+        self.shared.facts.enter(self.state, self.count);
         self.shared.events.transition(transition, reason);
     }
 

@@ -6,9 +6,9 @@
 //!
 //! - `registry`: sessions by name; - `session`: the handle; - `request`: a cell that is asked for,
 //!   and the way to its result; - `worker`: the task; - `keeper`: its kernel, and how it is lost;
-//! - `shelf`: cells that go on
-//!   without their caller; - `starter`: new kernels; - `record`: what a kernel holds; - `event`: what happens, for those who
-//!   watch; - `name`: names.
+//! - `shelf`: cells that go on without their caller; - `starter`: new kernels; - `record`: what a
+//!   kernel holds; - `event`: what happens, for those who watch; - `status`: what is known of a
+//!   session at any moment; - `name`: names.
 
 mod error;
 mod event;
@@ -24,6 +24,7 @@ mod request;
 mod session;
 mod shelf;
 mod starter;
+mod status;
 mod worker;
 
 pub use error::SessionError;
@@ -33,3 +34,4 @@ pub use registry::Registry;
 pub use request::{Cell, Execution, Policy, Receipt};
 pub use session::{Ended, Session};
 pub use shelf::Kept;
+pub use status::{PythonInfo, RunningCell, SessionStatus};

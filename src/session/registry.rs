@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::event::EventLog;
 use super::session::Shared;
 use super::starter::{Starter, environments};
+use super::status::Facts;
 use super::worker::{SessionTerms, Worker};
 use super::{Session, SessionError, SessionName};
 use crate::config::{Caller, Settings};
@@ -23,7 +24,7 @@ use crate::python_source::{Staged, stage};
 use crate::tools::{RequestBudget, ToolServer, ToolSettings, ToolTable, hermes_tools};
 
 /// Cells of one session that may wait.
-const WAITING_CELLS: usize = 32;
+pub(super) const WAITING_CELLS: usize = 32;
 /// Cells in the queue, those included whose callers have gone away: they leave it in their turn.
 const QUEUED_CELLS: usize = 1_024;
 /// Resets and closes that may wait.
@@ -161,6 +162,7 @@ impl Registry {
         );
         let shared = Arc::new(Shared {
             events: EventLog::new(name.to_string()),
+            facts: Facts::new(caller.cwd.clone()),
             name,
             generation: AtomicU64::new(0),
             current: Mutex::default(),
