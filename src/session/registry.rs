@@ -101,14 +101,28 @@ impl Registry {
     ///
     /// If the name will not do, or the session's socket cannot be bound.
     pub fn session(&self, name: &str, caller: &Caller) -> Result<Session, SessionError> {
+        self.session_or_new(name, caller)
+            .map(|(session, _)| session)
+    }
+
+    /// As [`Registry::session`], and whether it was made just now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::session`].
+    pub fn session_or_new(
+        &self,
+        name: &str,
+        caller: &Caller,
+    ) -> Result<(Session, bool), SessionError> {
         let name = SessionName::parse(name)?;
         let mut sessions = self.sessions();
         if let Some(session) = sessions.get(&name).filter(|session| !session.is_closed()) {
-            return Ok(session.clone());
+            return Ok((session.clone(), false));
         }
         let session = self.open(name.clone(), caller)?;
         sessions.insert(name, session.clone());
-        Ok(session)
+        Ok((session, true))
     }
 
     /// The session of that name, if it lives.

@@ -49,6 +49,8 @@ mod names;
 mod namespace;
 mod output;
 mod results;
+mod server_cells;
+mod server_kit;
 mod session_status;
 mod shadowing;
 mod shared_memory;
