@@ -49,6 +49,7 @@ mod names;
 mod namespace;
 mod output;
 mod results;
+mod session_callers;
 mod shadowing;
 mod shared_memory;
 mod standard_streams;
