@@ -82,7 +82,12 @@ class Runner:
         self, parent: bytes, content: dict[str, Any]
     ) -> Generator[object, None, dict[str, Any]]:
         code = content.get("code", "")
-        cell = (content.get("warmcell") or {}).get("cell", 0)
+        asked = content.get("warmcell") or {}
+        cell = asked.get("cell", 0)
+        if "cwd" in asked:
+            refusal = self._enter(asked["cwd"], cell)
+            if refusal is not None:
+                return refusal
         filename = f"<cell {self._count}>"
         self._prepare(cell, code)
         self._interrupts.begin(cell)
@@ -120,6 +125,35 @@ class Runner:
         own["names"] = _quietly(self._names.changes, codes) or self._names.unchanged()
         reply["warmcell"] = own
         return reply
+
+    def _enter(self, directory: str | list[int], cell: int) -> dict[str, Any] | None:
+        """The caller has gone to another directory, and so does the kernel.
+
+        The reply in place of the cell's if it cannot: the cell does not run where it was not meant.
+        """
+        try:
+            path = bytes(directory) if isinstance(directory, list) else directory
+            os.chdir(path)
+        except (OSError, ValueError) as error:
+            self._count -= 1
+            reason = getattr(error, "strerror", None) or str(error)
+            return {
+                "status": "error",
+                "execution_count": self._count,
+                "ename": names.type_name(error),
+                "evalue": reason,
+                "traceback": [],
+                "warmcell": {
+                    "cell": cell,
+                    "warnings": [],
+                    "names": self._names.unchanged(),
+                    "error": {"class": "usage", "line": reason, "place": None},
+                },
+            }
+        # As at the start. sys.path names the directory that is in force, whichever that is.
+        _quietly(os.environ.__setitem__, "PWD", os.fsdecode(path))
+        shadow.moved()
+        return None
 
     def _bare_reply(self, error: BaseException) -> dict[str, Any]:
         kind = names.type_name(error)

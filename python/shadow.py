@@ -69,6 +69,12 @@ def look(code: str) -> None:
         _looked = now
 
 
+def moved() -> None:
+    """The kernel was brought to another directory: the next cell looks, whatever it says."""
+    global _looked, _stamp
+    _looked, _stamp = -1.0, None
+
+
 def forget() -> None:
     """Lets the namespace go."""
     global _namespace

@@ -138,7 +138,8 @@ mod tests {
 
     /// As our own streams are: there until the end.
     fn kept(writer: impl Into<OwnedFd>) -> BorrowedFd<'static> {
-        Box::leak(Box::new(writer.into())).as_fd()
+        let kept: &'static OwnedFd = Box::leak(Box::new(writer.into()));
+        kept.as_fd()
     }
 
     #[tokio::test]

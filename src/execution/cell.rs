@@ -1,5 +1,6 @@
 //! Runs one cell on a kernel, under its time limit.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub struct CellTask<'a> {
     pub code: &'a str,
     /// Its number in the session.
     pub cell: u64,
+    /// The directory to which the kernel is to change before it runs.
+    pub cwd: Option<&'a Path>,
     /// The id of its request message.
     pub msg_id: &'a str,
     /// The id of the session.
@@ -134,6 +137,7 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
     let mut executing = std::pin::pin!(task.kernel.execute(CellRequest {
         code: task.code,
         cell: task.cell,
+        cwd: task.cwd,
         msg_id: task.msg_id,
         session: task.session,
         date: task.date,

@@ -64,6 +64,8 @@ pub enum LossReason {
     KernelDied,
     /// The session was closed.
     SessionClosed,
+    /// Another interpreter was asked for.
+    Replaced,
 }
 
 impl LossReason {
@@ -75,6 +77,7 @@ impl LossReason {
             Self::Interrupt => "interrupt",
             Self::KernelDied => "kernel_died",
             Self::SessionClosed => "session_closed",
+            Self::Replaced => "replaced",
         }
     }
 }

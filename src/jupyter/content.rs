@@ -5,6 +5,8 @@
 //! messaging, plus the object `warmcell` in `execute_request` and `execute_reply`.
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer};
@@ -23,6 +25,8 @@ pub struct ExecuteRequest<'a> {
     pub cell: u64,
     /// Whether the kernel may ask the front end for a line of input.
     pub allow_stdin: bool,
+    /// The directory to which the kernel is to change before the cell runs.
+    pub cwd: Option<&'a Path>,
 }
 
 impl<'a> ExecuteRequest<'a> {
@@ -32,6 +36,7 @@ impl<'a> ExecuteRequest<'a> {
             code,
             cell,
             allow_stdin: false,
+            cwd: None,
         }
     }
 
@@ -39,12 +44,23 @@ impl<'a> ExecuteRequest<'a> {
     pub fn to_bytes(&self) -> Bytes {
         // Without a tree of values in between: the code can be megabytes, and this is once a cell.
         let code = serde_json::to_string(self.code).unwrap_or_default();
+        let cwd = self.cwd.map(in_json);
+        let (key, cwd) = cwd.as_deref().map_or(("", ""), |it| (",\"cwd\":", it));
         Bytes::from(format!(
             "{{\"code\":{code},\"silent\":false,\"store_history\":true,\"user_expressions\":{{}},\
-             \"allow_stdin\":{},\"stop_on_error\":true,\"warmcell\":{{\"cell\":{}}}}}",
+             \"allow_stdin\":{},\"stop_on_error\":true,\"warmcell\":{{\"cell\":{}{key}{cwd}}}}}",
             self.allow_stdin, self.cell
         ))
     }
+}
+
+/// A path as text, or as a list of bytes where it is not UTF-8.
+fn in_json(path: &Path) -> String {
+    match path.to_str() {
+        Some(text) => serde_json::to_string(text),
+        None => serde_json::to_string(path.as_os_str().as_bytes()),
+    }
+    .unwrap_or_default()
 }
 
 /// How a request ended.

@@ -17,6 +17,23 @@ fn a_request_has_the_jupyter_fields_and_the_cell() {
 }
 
 #[test]
+fn a_request_names_the_directory_also_one_that_is_no_text() {
+    let named = |cwd: &'static [u8]| {
+        let request = ExecuteRequest {
+            cwd: Some(Path::new(std::ffi::OsStr::from_bytes(cwd))),
+            ..ExecuteRequest::new("1", 7)
+        };
+        let value: serde_json::Value = serde_json::from_slice(&request.to_bytes()).unwrap();
+        value["warmcell"].clone()
+    };
+    assert_eq!(
+        named("/a \"\u{e9}\"".as_bytes()),
+        json!({"cell": 7, "cwd": "/a \"\u{e9}\""})
+    );
+    assert_eq!(named(b"/\xff"), json!({"cell": 7, "cwd": [47, 255]}));
+}
+
+#[test]
 fn a_full_reply_is_read() {
     let reply = ExecuteReply::parse(
         br#"{"status":"error","execution_count":4,"ename":"E","evalue":"v","traceback":["a","b\n"],

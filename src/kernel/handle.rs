@@ -1,5 +1,6 @@
 //! How the rest of the house talks to a kernel.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub struct CellRequest<'a> {
     pub code: &'a str,
     /// The number of the cell, rising per session over all its kernels.
     pub cell: u64,
+    /// The directory to which the kernel is to change first.
+    pub cwd: Option<&'a Path>,
     /// The id of the request message.
     pub msg_id: &'a str,
     /// The id of the session, for the message header.
@@ -126,7 +129,11 @@ impl Kernel {
     ///
     /// If dropped, the cell goes on; the kernel must then be killed.
     pub async fn execute(&self, request: CellRequest<'_>) -> Result<CellEnd, FrameError> {
-        let content = ExecuteRequest::new(request.code, request.cell).to_bytes();
+        let content = ExecuteRequest {
+            cwd: request.cwd,
+            ..ExecuteRequest::new(request.code, request.cell)
+        };
+        let content = content.to_bytes();
         let header = header(
             request.msg_id,
             "execute_request",

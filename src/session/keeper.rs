@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::Ended;
 use super::session::{Shared, collect};
 use super::starter::Starter;
+use super::untold::Untold;
 use crate::execution::{KernelReport, Loss, LossReason, ReportedState, live_output, shutdown_sink};
 use crate::jupyter::Names;
 use crate::kernel::{Death, Kernel, KernelState, Trigger};
@@ -24,21 +25,11 @@ const START_PATIENCE: Duration = Duration::from_secs(1);
 const BACKGROUND_BYTES: usize = 10_000;
 
 #[derive(Debug, Default)]
-enum Slot {
+pub(super) enum Slot {
     #[default]
     Empty,
     Starting(JoinHandle<Result<Kernel, ProvisionError>>),
     Ready(Kernel),
-}
-
-/// A loss that was not yet told to everyone who must know.
-#[derive(Debug)]
-struct Untold {
-    loss: Loss,
-    /// Set when a result that holds the lost names was received.
-    told: Vec<Arc<AtomicBool>>,
-    /// Set when a result of the new kernel was received, which says why it is new.
-    announced: Vec<Arc<AtomicBool>>,
 }
 
 /// Why there is no kernel.
@@ -62,16 +53,17 @@ pub(super) enum Next {
 #[derive(Debug)]
 pub(super) struct Keeper {
     shared: Arc<Shared>,
-    starter: Starter,
+    pub(super) starter: Starter,
     end_grace: Duration,
-    slot: Slot,
+    pub(super) slot: Slot,
     state: KernelState,
     /// Cells that this kernel was given.
-    count: u64,
-    generation: u64,
-    untold: Option<Untold>,
-    /// Which Python was taken instead of one that was named, until it is told.
-    choice: Option<String>,
+    pub(super) count: u64,
+    pub(super) generation: u64,
+    untold: Untold,
+    /// What is to be told with the next result: which Python was taken instead of one that was
+    /// named, what of the caller's is not in force.
+    notices: Vec<String>,
     /// What a kernel printed between its last cell and its end.
     last_words: Option<(String, u64)>,
 }
@@ -86,8 +78,8 @@ impl Keeper {
             state: KernelState::Dead,
             count: 0,
             generation: 0,
-            untold: None,
-            choice: None,
+            untold: Untold::default(),
+            notices: Vec::new(),
             last_words: None,
         }
     }
@@ -137,7 +129,7 @@ impl Keeper {
     }
 
     /// Keeps what was printed between cells until a result can tell it.
-    fn keep_background(&mut self, printed: Option<(String, u64)>) {
+    pub(super) fn keep_background(&mut self, printed: Option<(String, u64)>) {
         let Some((text, total)) = printed else { return };
         let (earlier, before) = self.last_words.take().unwrap_or_default();
         let text = earlier + &text;
@@ -161,23 +153,25 @@ impl Keeper {
         {
             self.died(&death, Next::Restart);
         }
-        if matches!(self.slot, Slot::Empty) {
-            self.trigger(Trigger::Start, "a cell needs a kernel");
-            self.begin_start();
-        }
-        if let Slot::Starting(starting) = &mut self.slot {
-            let impatient = async {
-                interrupt.cancelled().await;
-                sleep(START_PATIENCE).await;
+        // One that was begun before may fail for what is no longer so, a directory that has gone.
+        let mut may_try_again = matches!(self.slot, Slot::Starting(_));
+        loop {
+            if matches!(self.slot, Slot::Empty) {
+                self.trigger(Trigger::Start, "a cell needs a kernel");
+                self.begin_start();
+            }
+            let Slot::Starting(starting) = &mut self.slot else {
+                break;
             };
-            let started = tokio::select! {
-                started = starting => unless_given_up(started),
-                () = impatient => {
-                    self.give_up_start();
-                    return Err(NoKernel::Interrupted);
-                }
+            let Some(started) = patiently(starting, interrupt).await else {
+                self.give_up_start();
+                return Err(NoKernel::Interrupted);
             };
-            self.started(started).map_err(NoKernel::Failed)?;
+            match self.started(started) {
+                Ok(()) => break,
+                Err(_) if may_try_again => may_try_again = false,
+                Err(error) => return Err(NoKernel::Failed(error)),
+            }
         }
         match &self.slot {
             Slot::Ready(kernel) => Ok(kernel.clone()),
@@ -208,17 +202,25 @@ impl Keeper {
         }
     }
 
-    /// Which Python was taken instead of one that was named; once.
-    pub(super) fn choice(&mut self) -> Option<String> {
-        self.choice.take()
+    /// What is to be told with the next result; once.
+    pub(super) fn notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
     }
 
-    fn started(&mut self, started: Result<Kernel, ProvisionError>) -> Result<(), ProvisionError> {
+    /// Something to be told with the next result.
+    pub(super) fn notice(&mut self, sentence: String) {
+        self.notices.push(sentence);
+    }
+
+    pub(super) fn started(
+        &mut self,
+        started: Result<Kernel, ProvisionError>,
+    ) -> Result<(), ProvisionError> {
         match started {
             Ok(kernel) => {
                 self.starter.keep_interpreter(&kernel);
-                self.choice = kernel.choice().map(str::to_owned).or(self.choice.take());
                 self.shared.facts.started(&kernel);
+                self.notices.extend(kernel.choice().map(str::to_owned));
                 self.trigger(Trigger::Started, "the process was forked");
                 self.slot = Slot::Ready(kernel);
                 Ok(())
@@ -238,7 +240,7 @@ impl Keeper {
     }
 
     /// There is no kernel of this generation.
-    fn give_up_start(&mut self) {
+    pub(super) fn give_up_start(&mut self) {
         if let Slot::Starting(starting) = std::mem::take(&mut self.slot) {
             // A process that was forked meanwhile is ended.
             starting.abort();
@@ -247,7 +249,7 @@ impl Keeper {
         self.trigger(Trigger::StartFailed, "it could not be started");
     }
 
-    fn set_generation(&mut self, generation: u64) {
+    pub(super) fn set_generation(&mut self, generation: u64) {
         self.generation = generation;
         self.shared.generation.store(generation, Ordering::Relaxed);
         self.shared.events.set_generation(generation);
@@ -274,22 +276,7 @@ impl Keeper {
             detail: detail.to_owned(),
             lost: self.shared.facts.record().as_lost(),
         };
-        let earlier = self
-            .untold()
-            .filter(|(_, told)| !told)
-            .map(|(earlier, _)| earlier.lost);
-        let lost = match earlier {
-            Some(earlier) => earlier.and_then(&loss.lost),
-            None => loss.lost.clone(),
-        };
-        self.untold = Some(Untold {
-            loss: Loss {
-                lost,
-                ..loss.clone()
-            },
-            told: Vec::new(),
-            announced: Vec::new(),
-        });
+        self.untold.add(loss.clone());
         // The handle goes: whatever is left of the kernel ends.
         if let Slot::Ready(kernel) = std::mem::take(&mut self.slot) {
             self.keep_background(kernel.take_background());
@@ -309,27 +296,13 @@ impl Keeper {
 
     /// The loss that is to be told with this cell, and whether its names were told already.
     pub(super) fn untold(&mut self) -> Option<(Loss, bool)> {
-        let is_set = |flags: &[Arc<AtomicBool>]| flags.iter().any(|it| it.load(Ordering::Acquire));
-        if self
-            .untold
-            .as_ref()
-            .is_some_and(|untold| is_set(&untold.announced))
-        {
-            self.untold = None;
-        }
-        let untold = self.untold.as_ref()?;
-        Some((untold.loss.clone(), is_set(&untold.told)))
+        self.untold.pending()
     }
 
     /// A result tells the loss; if it is received the loss is told. One of the new kernel also says
     /// why it is new.
     pub(super) fn tell(&mut self, received: &Arc<AtomicBool>, announces: bool) {
-        if let Some(untold) = &mut self.untold {
-            untold.told.push(Arc::clone(received));
-            if announces {
-                untold.announced.push(Arc::clone(received));
-            }
-        }
+        self.untold.tell(received, announces);
     }
 
     /// Discards the kernel's state.
@@ -362,7 +335,7 @@ impl Keeper {
     }
 
     /// Gives the kernel its time to end in good order, and waits until it is gone.
-    async fn shut_down(&mut self) -> Ended {
+    pub(super) async fn shut_down(&mut self) -> Ended {
         let Slot::Ready(kernel) = &self.slot else {
             return Ended::default();
         };
@@ -383,7 +356,7 @@ impl Keeper {
         }
     }
 
-    fn death(&self) -> Death {
+    pub(super) fn death(&self) -> Death {
         match &self.slot {
             Slot::Ready(kernel) => kernel.death().unwrap_or(Death::Ended),
             Slot::Empty | Slot::Starting(_) => Death::Ended,
@@ -392,17 +365,32 @@ impl Keeper {
 
     // What is told.
 
-    fn trigger(&mut self, trigger: Trigger, reason: &str) {
+    pub(super) fn trigger(&mut self, trigger: Trigger, reason: &str) {
         let transition = self.state.apply(trigger);
         self.shared.facts.enter(self.state, self.count);
         self.shared.events.transition(transition, reason);
     }
 
-    fn exited(&self, death: &Death) {
+    pub(super) fn exited(&self, death: &Death) {
         match death {
             Death::Exited(exit) => self.shared.events.exited(exit),
             _ => self.shared.events.exited(&KernelExit::Signal(9)),
         }
+    }
+}
+
+/// Waits for a start, after an interrupt not much longer; `None` if that was not long enough.
+pub(super) async fn patiently(
+    starting: &mut JoinHandle<Result<Kernel, ProvisionError>>,
+    interrupt: &CancellationToken,
+) -> Option<Result<Kernel, ProvisionError>> {
+    let impatient = async {
+        interrupt.cancelled().await;
+        sleep(START_PATIENCE).await;
+    };
+    tokio::select! {
+        started = starting => Some(unless_given_up(started)),
+        () = impatient => None,
     }
 }
 

@@ -5,17 +5,21 @@
 //! kernel, the tools, the running of a cell.
 //!
 //! - `registry`: sessions by name; - `session`: the handle; - `request`: a cell that is asked for,
-//!   and the way to its result; - `worker`: the task; - `keeper`: its kernel, and how it is lost;
-//! - `shelf`: cells that go on without their caller; - `starter`: new kernels; - `record`: what a
-//!   kernel holds; - `event`: what happens, for those who watch; - `status`: what is known of a
-//!   session at any moment; - `name`: names.
+//!   and the way to its result; - `worker`: the task; - `turn`: the turn of one cell;
+//! - `keeper`: its kernel, and how it is lost; - `renewal`: another one in its place; - `starter`: new
+//!   kernels; - `following`: what its callers change; - `record`: what a kernel holds; - `untold`:
+//!   losses that are still to be told; - `shelf`: cells that go on without their caller;
+//! - `event`: what happens, for those who watch; - `status`: what is known of a session at any
+//!   moment; - `name`: names.
 
 mod error;
 mod event;
+mod following;
 mod keeper;
 mod name;
 mod record;
 mod registry;
+mod renewal;
 mod request;
 #[expect(
     clippy::module_inception,
@@ -25,6 +29,8 @@ mod session;
 mod shelf;
 mod starter;
 mod status;
+mod turn;
+mod untold;
 mod worker;
 
 pub use error::SessionError;

@@ -9,8 +9,9 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::event::EventLog;
+use super::following::Following;
 use super::session::Shared;
-use super::starter::{Starter, environments};
+use super::starter::{Means, Starter};
 use super::status::Facts;
 use super::worker::{SessionTerms, Worker};
 use super::{Session, SessionError, SessionName};
@@ -95,7 +96,8 @@ impl Registry {
     }
 
     /// The session of that name; made if there is none. A session that lives keeps what it got from
-    /// its first caller. No kernel is started before the first cell.
+    /// its first caller; what a later one changes it says with its cells (`Cell::caller`). No kernel
+    /// is started before the first cell.
     ///
     /// # Errors
     ///
@@ -166,14 +168,13 @@ impl Registry {
         };
         let tools = ToolServer::bind(self.sockets.path(), settings)
             .map_err(|source| SessionError::ToolSocket { source })?;
-        let environments = environments(caller, tools.variables(), &self.sources.folder);
-        let provisioner = Arc::clone(&self.provisioner);
-        let starter = Starter::new(
-            provisioner as _,
-            Arc::clone(&self.budget),
-            caller,
-            &environments,
-        );
+        let means = Means {
+            provisioner: Arc::clone(&self.provisioner) as _,
+            budget: Arc::clone(&self.budget),
+            tool_variables: tools.variables(),
+            sources: self.sources.folder.clone(),
+        };
+        let starter = Starter::new(means, caller);
         let shared = Arc::new(Shared {
             events: EventLog::new(name.to_string()),
             facts: Facts::new(caller.cwd.clone()),
@@ -190,12 +191,20 @@ impl Registry {
                 stderr: self.settings.max_stderr_bytes,
             },
             end_grace: self.settings.end_grace,
-            commands_environment: environments.commands,
+            commands_environment: starter.commands(),
         };
         let (jobs, job_queue) = mpsc::channel(QUEUED_CELLS);
         let (controls, control_queue) = mpsc::channel(WAITING_CONTROLS);
         let sockets = Arc::clone(&self.sockets);
-        let worker = Worker::new(Arc::clone(&shared), terms, starter, tools, sockets);
+        let following = Following::new(caller);
+        let worker = Worker::new(
+            Arc::clone(&shared),
+            terms,
+            starter,
+            following,
+            tools,
+            sockets,
+        );
         tokio::spawn(worker.run(job_queue, control_queue));
         Ok(Session {
             shared,

@@ -1,5 +1,6 @@
 //! A cell that is asked for, and the way to its result.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::session::Shared;
-use crate::config::Limits;
+use crate::config::{Caller, Limits};
 use crate::execution::{ErrorClass, LiveOutput, LiveSender, Outcome, Progress};
 use crate::tools::Grant;
 
@@ -42,6 +43,13 @@ pub struct Cell {
     pub on_timeout: Policy,
     /// What happens when it is interrupted.
     pub on_interrupt: Policy,
+    /// Who hands it over; the session's first caller if none. The kernel goes to the caller's
+    /// directory if that is not the one of the caller before. An interpreter that the caller names
+    /// replaces the kernel if it is another one; a reset takes all from the caller. Anything else of
+    /// the environment stays what it was when the kernel was started.
+    pub caller: Option<Arc<Caller>>,
+    /// Where it is to run, whatever the caller's directory is; relative to that.
+    pub directory: Option<PathBuf>,
 }
 
 impl Cell {
@@ -71,6 +79,20 @@ impl Cell {
     #[must_use]
     pub fn grant(mut self, grant: Grant) -> Self {
         self.grant = grant;
+        self
+    }
+
+    /// Handed over by this caller.
+    #[must_use]
+    pub fn caller(mut self, caller: Arc<Caller>) -> Self {
+        self.caller = Some(caller);
+        self
+    }
+
+    /// In this directory.
+    #[must_use]
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
         self
     }
 

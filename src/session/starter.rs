@@ -1,35 +1,52 @@
-//! New kernels for one session: always with the same interpreter and environment.
+//! New kernels for one session: always with the same interpreter and environment, unless a caller
+//! wants others.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::Caller;
-use crate::environment::{Candidate, candidates, scrub, with_harmless_programs};
+use crate::environment::{Candidate, Interpreter, candidates, scrub, with_harmless_programs};
 use crate::kernel::{FrameBudget, Kernel};
 use crate::provisioner::{KernelRequest, ProvisionError, Provisioner};
 
 /// Starts the kernels of one session.
 #[derive(Debug, Clone)]
 pub(super) struct Starter {
-    provisioner: Arc<dyn Provisioner>,
-    budget: Arc<FrameBudget>,
+    means: Arc<Means>,
     request: KernelRequest,
+    commands: Variables,
+    /// The Python of the kernels that were started.
+    interpreter: Option<Interpreter>,
 }
 
+/// With what the kernels of a session are started, whoever wants them.
+#[derive(Debug)]
+pub(super) struct Means {
+    pub(super) provisioner: Arc<dyn Provisioner>,
+    pub(super) budget: Arc<FrameBudget>,
+    /// What a kernel must know to call tools.
+    pub(super) tool_variables: Vec<(String, String)>,
+    /// The unpacked Python half.
+    pub(super) sources: PathBuf,
+}
+
+/// An environment.
+pub(super) type Variables = Arc<Vec<(String, String)>>;
+
 /// What the kernels and commands of a session see.
-#[derive(Debug, Clone)]
-pub(super) struct Environments {
-    /// Of the kernels.
-    pub(super) kernel: Arc<Vec<(String, String)>>,
+#[derive(Debug)]
+struct Environments {
+    kernel: Vec<(String, String)>,
     /// Of commands that tools run.
-    pub(super) commands: Arc<Vec<(String, String)>>,
+    commands: Vec<(String, String)>,
 }
 
 /// Makes the environments from the caller's: scrubbed, with what keeps programs from waiting for a
 /// person; for kernels also what tool calls need.
-pub(super) fn environments(
+fn environments(
     caller: &Caller,
-    tool_variables: Vec<(String, String)>,
+    place: &Path,
+    tool_variables: &[(String, String)],
     sources: &Path,
 ) -> Environments {
     let scrubbed = scrub(caller.environment.iter().cloned());
@@ -43,56 +60,100 @@ pub(super) fn environments(
     }
     let mut kept = scrubbed.kept;
     kept.retain(|(name, _)| name != "PWD");
-    kept.push(("PWD".to_owned(), caller.cwd.display().to_string()));
+    kept.push(("PWD".to_owned(), place.display().to_string()));
     let commands = with_harmless_programs(kept);
     let mut kernel = commands.clone();
-    kernel.extend(tool_variables);
+    kernel.extend_from_slice(tool_variables);
     let tools = sources.join("tools").display().to_string();
     match kernel.iter_mut().find(|(name, _)| name == "PYTHONPATH") {
         Some((_, path)) if !path.is_empty() => *path = format!("{path}:{tools}"),
         Some((_, path)) => *path = tools,
         None => kernel.push(("PYTHONPATH".to_owned(), tools)),
     }
-    Environments {
-        kernel: Arc::new(kernel),
-        commands: Arc::new(commands),
-    }
+    Environments { kernel, commands }
 }
 
 impl Starter {
-    pub(super) fn new(
-        provisioner: Arc<dyn Provisioner>,
-        budget: Arc<FrameBudget>,
-        caller: &Caller,
-        environments: &Environments,
-    ) -> Self {
-        let request = KernelRequest {
-            candidates: candidates(caller),
-            environment: Arc::clone(&environments.kernel),
-            cwd: caller.cwd.clone(),
-            umask: caller.umask,
-            argv: vec![String::new()],
-        };
+    /// Kernels as this caller wants them, in its directory.
+    pub(super) fn new(means: Means, caller: &Caller) -> Self {
+        Self::with(Arc::new(means), caller, &caller.cwd)
+    }
+
+    /// Kernels of the same session as another caller wants them, in this place.
+    pub(super) fn for_caller(&self, caller: &Caller, place: &Path) -> Self {
+        Self::with(Arc::clone(&self.means), caller, place)
+    }
+
+    fn with(means: Arc<Means>, caller: &Caller, place: &Path) -> Self {
+        let made = environments(caller, place, &means.tool_variables, &means.sources);
         Self {
-            provisioner,
-            budget,
-            request,
+            request: KernelRequest {
+                candidates: candidates(caller),
+                environment: Arc::new(made.kernel),
+                cwd: place.to_owned(),
+                umask: caller.umask,
+                argv: vec![String::new()],
+            },
+            commands: Arc::new(made.commands),
+            means,
+            interpreter: None,
         }
     }
 
     /// Starts one.
     pub(super) async fn start(self) -> Result<Kernel, ProvisionError> {
-        let started = self.provisioner.start(&self.request).await?;
-        Ok(Kernel::new(started, self.budget)?)
+        let started = self.means.provisioner.start(&self.request).await?;
+        Ok(Kernel::new(started, Arc::clone(&self.means.budget))?)
+    }
+
+    /// The environment of commands that tools run.
+    pub(super) fn commands(&self) -> Variables {
+        Arc::clone(&self.commands)
+    }
+
+    /// Where the next kernel starts.
+    pub(super) fn place(&self) -> &Path {
+        &self.request.cwd
+    }
+
+    /// From now on kernels start here; where they started before.
+    pub(super) fn start_in(&mut self, place: PathBuf) -> PathBuf {
+        let variables = Arc::make_mut(&mut self.request.environment);
+        if let Some((_, value)) = variables.iter_mut().find(|(name, _)| name == "PWD") {
+            *value = place.display().to_string();
+        }
+        std::mem::replace(&mut self.request.cwd, place)
+    }
+
+    /// The Python of the kernels that were started.
+    pub(super) fn interpreter(&self) -> Option<&Interpreter> {
+        self.interpreter.as_ref()
+    }
+
+    /// Whether kernels have had this Python before, by whatever name.
+    ///
+    /// Looks at the file system (a few blocking calls).
+    pub(super) fn has_interpreter(&self, other: &Interpreter) -> bool {
+        let file = |it: &Interpreter| std::fs::canonicalize(&it.executable).ok();
+        self.interpreter.as_ref().is_some_and(|own| {
+            own.executable == other.executable
+                || (own.prefix == other.prefix
+                    && file(own).is_some_and(|it| Some(it) == file(other)))
+        })
     }
 
     /// From now on only the interpreter of this kernel is used: a session never changes it silently.
     pub(super) fn keep_interpreter(&mut self, kernel: &Kernel) {
+        let interpreter = kernel.interpreter();
+        if self.interpreter.as_ref() == Some(interpreter) {
+            return;
+        }
         self.request.candidates = vec![Candidate {
-            path: kernel.interpreter().executable.clone(),
+            path: interpreter.executable.clone(),
             source: "this session",
             explicit: true,
         }];
+        self.interpreter = Some(interpreter.clone());
     }
 }
 
@@ -115,14 +176,14 @@ mod tests {
             python: None,
         };
         let tools = vec![("HERMES_RPC_SOCKET".to_owned(), "/s".to_owned())];
-        let made = environments(&caller, tools, Path::new("/src"));
+        let made = environments(&caller, Path::new("/place"), &tools, Path::new("/src"));
         let kernel = |name: &str| {
             let all: Vec<_> = made.kernel.iter().filter(|(n, _)| n == name).collect();
             assert!(all.len() < 2, "{name} stands twice");
             all.first().map(|(_, value)| value.as_str())
         };
         assert_eq!(kernel("PATH"), Some("/bin"));
-        assert_eq!(kernel("PWD"), Some("/tmp"));
+        assert_eq!(kernel("PWD"), Some("/place"));
         assert_eq!(kernel("MY_TOKEN"), None);
         assert_eq!(kernel("PYTHONPATH"), Some("/mine:/src/tools"));
         assert_eq!(kernel("LANG"), Some("C.UTF-8"));

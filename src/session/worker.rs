@@ -10,15 +10,16 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::event::Texts;
-use super::keeper::{Keeper, Next, NoKernel};
+use super::following::{Following, Step};
+use super::keeper::{Keeper, Next};
 use super::request::{Delivery, Place, interrupted_while_waiting};
 use super::session::Shared;
 use super::starter::Starter;
 use super::{Cell, Ended, EventKind};
 use crate::config::Limits;
 use crate::execution::{
-    BackgroundOutput, Caps, CellAuthority, CellRun, CellTask, ErrorClass, How, LiveSender,
-    LossReason, Outcome, Progress, Story, outcome_of, run,
+    BackgroundOutput, Caps, CellAuthority, CellRun, CellTask, How, LiveSender, LossReason, Outcome,
+    Progress, Story, outcome_of, run,
 };
 use crate::folders::OwnFolder;
 use crate::ids::random_hex;
@@ -58,9 +59,10 @@ pub(super) struct SessionTerms {
 #[derive(Debug)]
 pub(super) struct Worker {
     shared: Arc<Shared>,
-    terms: SessionTerms,
-    tools: ToolServer,
-    keeper: Keeper,
+    pub(super) terms: SessionTerms,
+    pub(super) tools: ToolServer,
+    pub(super) keeper: Keeper,
+    pub(super) following: Following,
     id: String,
     /// Cells of the session, over all its kernels.
     cells: u64,
@@ -87,6 +89,7 @@ impl Worker {
         shared: Arc<Shared>,
         terms: SessionTerms,
         starter: Starter,
+        following: Following,
         tools: ToolServer,
         sockets: Arc<OwnFolder>,
     ) -> Self {
@@ -95,6 +98,7 @@ impl Worker {
             shared,
             terms,
             tools,
+            following,
             id: random_hex(8),
             cells: 0,
             _sockets: sockets,
@@ -203,73 +207,16 @@ impl Worker {
         drop(answer.send(Delivery { outcome, received }));
     }
 
-    async fn execute(
-        &mut self,
-        cell: &Cell,
-        progress: &Progress,
-        interrupt: &CancellationToken,
-        live: Option<LiveSender>,
-        received: &Arc<AtomicBool>,
-    ) -> Outcome {
-        if cell.reset {
-            self.keeper.reset().await;
-        }
-        let timeout = cell.timeout.unwrap_or(self.terms.limits.timeout);
-        // The second time it is the kernel that was started for this cell.
-        for last in [false, true] {
-            let kernel = match self.keeper.kernel(interrupt).await {
-                Ok(kernel) => kernel,
-                Err(NoKernel::Failed(error)) => {
-                    let sentence = format!("no kernel could be started: {error}");
-                    let generation = self.keeper.generation();
-                    return Outcome::not_run(ErrorClass::Unavailable, sentence, generation);
-                }
-                Err(NoKernel::Interrupted) => {
-                    let sentence = "interrupted while its kernel was started; it did not run";
-                    let generation = self.keeper.generation();
-                    return Outcome::not_run(ErrorClass::Interrupted, sentence, generation);
-                }
-            };
-            self.tools.admit(kernel.pid());
-            let ran = if interrupt.is_cancelled() {
-                // It was interrupted while its kernel was started.
-                kernel.kill();
-                Ok(CellRun::without_output(How::Interrupted))
-            } else {
-                self.run_cell(&kernel, cell, progress, timeout, interrupt, live.clone())
-                    .await
-            };
-            match ran {
-                Ok(CellRun {
-                    how: How::NotStarted(death),
-                    ..
-                }) if !last => {
-                    // It died while nobody looked; the cell has not run yet.
-                    self.keeper.died(&death, Next::Restart);
-                }
-                Ok(run) => return self.finish(run, timeout, received),
-                Err(error) => {
-                    let generation = self.keeper.generation();
-                    return Outcome::not_run(ErrorClass::Usage, error.to_string(), generation);
-                }
-            }
-        }
-        Outcome::not_run(
-            ErrorClass::KernelDied,
-            "the kernel died as it started",
-            self.keeper.generation(),
-        )
-    }
-
-    async fn run_cell(
+    pub(super) async fn run_cell(
         &mut self,
         kernel: &Kernel,
         cell: &Cell,
+        step: &Step,
         progress: &Progress,
-        timeout: Duration,
         interrupt: &CancellationToken,
         live: Option<LiveSender>,
     ) -> Result<CellRun, FrameError> {
+        let timeout = self.timeout_of(cell);
         self.cells += 1;
         let number = self.cells;
         let shared = Arc::clone(&self.shared);
@@ -299,6 +246,7 @@ impl Worker {
             kernel,
             code: &cell.code,
             cell: number,
+            cwd: step.directory.as_deref(),
             msg_id: &format!("{}_{number}", self.id),
             session: &self.id,
             date: &Timestamp::now().to_string(),
@@ -314,7 +262,7 @@ impl Worker {
     }
 
     /// Draws the consequences of how the cell ended, and makes its result.
-    fn finish(
+    pub(super) fn finish(
         &mut self,
         mut run: CellRun,
         timeout: Duration,
@@ -323,7 +271,7 @@ impl Worker {
         let (count, generation) = (self.keeper.count(), self.keeper.generation());
         let earlier_loss = self.keeper.untold();
         let background = self.keeper.background(run.background.take());
-        let mut warnings: Vec<String> = self.keeper.choice().into_iter().collect();
+        let mut warnings = self.keeper.notices();
         let killed = Death::Ended;
         let is_closed = self.shared.closed.load(Ordering::Acquire);
         let loss = match &run.how {

@@ -98,6 +98,7 @@ impl Bare {
         let request = CellRequest {
             code,
             cell: self.cells,
+            cwd: None,
             msg_id: &format!("m{}", self.cells),
             session: "s",
             date: "2026-01-01T00:00:00Z",

@@ -252,6 +252,7 @@ async fn a_cell_that_does_not_end_within_the_grace_is_killed() {
     let request = CellRequest {
         code: &code,
         cell,
+        cwd: None,
         msg_id: "m",
         session: "s",
         date: "2026-01-01T00:00:00Z",

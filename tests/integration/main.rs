@@ -54,6 +54,7 @@ mod server_hostile;
 mod server_kit;
 mod server_life;
 mod server_managers;
+mod session_callers;
 mod session_status;
 mod shadowing;
 mod shared_memory;

@@ -1,0 +1,222 @@
+//! Whom a session follows: its cells come from many callers, and its kernel lives on between them.
+//!
+//! A kernel goes to the directory in which its latest caller is. It keeps the environment and the
+//! interpreter with which it was started: what another caller has in their place is told, once. Only
+//! an interpreter that is asked for by name, and a reset, take over from a later caller.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Cell;
+use crate::config::Caller;
+use crate::environment::{Interpreter, candidates};
+use crate::execution::{How, LossReason};
+
+/// Variables whose difference changes what a cell finds.
+const TOLD: [&str; 3] = ["VIRTUAL_ENV", "CONDA_PREFIX", "PATH"];
+/// Characters of a value in a sentence.
+const VALUE_CHARS: usize = 200;
+/// Values that are remembered as told; beyond that the oldest is forgotten, and told again.
+const MOST_TOLD: usize = 64;
+/// Ways to name one interpreter that are remembered.
+const MOST_KNOWN: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct Following {
+    /// The caller whose environment, mask and interpreter the session's kernels have.
+    origin: Arc<Caller>,
+    /// The caller of the latest cell that ran.
+    latest: Arc<Caller>,
+    /// Other names of the interpreter in force.
+    known: Vec<PathBuf>,
+    /// What was told of other callers' variables.
+    told: Vec<(&'static str, Option<String>)>,
+}
+
+/// What a cell's caller wants of the kernel before the cell runs. Nothing, if it is the same caller
+/// in the same place.
+#[derive(Debug, Default)]
+pub(super) struct Step {
+    /// A caller that is not the latest in every respect.
+    caller: Option<Arc<Caller>>,
+    /// The kernel is to change to this directory.
+    pub(super) directory: Option<PathBuf>,
+    /// It is to be a new kernel, with what this caller has.
+    pub(super) anew: Option<Anew>,
+}
+
+/// A new kernel that a caller wants.
+#[derive(Debug)]
+pub(super) struct Anew {
+    /// `reset`, or `replaced` if it is another interpreter.
+    pub(super) reason: LossReason,
+    /// What it takes over from: environment, mask, interpreter.
+    pub(super) caller: Arc<Caller>,
+    /// Where it starts.
+    pub(super) place: PathBuf,
+    /// The interpreter that was asked for.
+    python: Option<PathBuf>,
+}
+
+impl Step {
+    /// Why the kernel has not run the cell, if it could not go where it was to.
+    pub(super) fn refusal(&self, how: &How) -> Option<String> {
+        let directory = self.directory.as_ref()?;
+        let How::Replied(reply) = how else {
+            return None;
+        };
+        let error = reply.warmcell.as_ref()?.error.as_ref()?;
+        (error.class == "usage").then(|| {
+            format!(
+                "the kernel cannot change to the directory {}: {}; the cell did not run and state is \
+                 kept; give a directory that exists (--cwd)",
+                directory.display(),
+                shown(Some(&error.line))
+            )
+        })
+    }
+}
+
+impl Following {
+    pub(super) fn new(first: &Caller) -> Self {
+        let first = Arc::new(first.clone());
+        Self {
+            latest: Arc::clone(&first),
+            known: named_python(&first).into_iter().collect(),
+            origin: first,
+            told: Vec::new(),
+        }
+    }
+
+    /// What a cell wants of the kernel, whose place and interpreter these are.
+    ///
+    /// Looks at the file system (a few blocking calls) where another caller names an interpreter.
+    pub(super) fn step(
+        &self,
+        cell: &Cell,
+        place: &Path,
+        interpreter: Option<&Interpreter>,
+    ) -> Step {
+        let caller = cell
+            .caller
+            .as_ref()
+            .filter(|caller| !Arc::ptr_eq(caller, &self.latest) && ***caller != *self.latest);
+        if caller.is_none() && cell.directory.is_none() && !cell.reset {
+            return Step::default();
+        }
+        let here = cell.caller.as_ref().unwrap_or(&self.latest);
+        let named = cell.directory.as_ref().map(|named| here.cwd.join(named));
+        let directory = named
+            .clone()
+            .or_else(|| caller.map(|caller| caller.cwd.clone()))
+            .filter(|directory| cell.directory.is_some() || *directory != self.latest.cwd);
+        let anew = if cell.reset {
+            // A new kernel has all from whoever asks for it, also where it starts.
+            let owner = cell.caller.as_ref().unwrap_or(&self.origin);
+            let wanted = named
+                .or_else(|| cell.caller.as_ref().map(|caller| caller.cwd.clone()))
+                .unwrap_or_else(|| place.to_owned());
+            let same = wanted == place && is_alike(owner, &self.origin);
+            (!same).then(|| Anew {
+                reason: LossReason::Reset,
+                caller: Arc::clone(owner),
+                place: wanted,
+                python: None,
+            })
+        } else {
+            let python = caller.and_then(|caller| named_python(caller));
+            let other = python.filter(|path| {
+                !self.known.contains(path)
+                    && interpreter.is_none_or(|interpreter| interpreter.executable != *path)
+            });
+            other.map(|python| Anew {
+                reason: LossReason::Replaced,
+                caller: Arc::clone(here),
+                place: directory.clone().unwrap_or_else(|| place.to_owned()),
+                python: Some(python),
+            })
+        };
+        Step {
+            caller: caller.cloned(),
+            directory,
+            anew,
+        }
+    }
+
+    /// What was named turned out to be the interpreter in force.
+    pub(super) fn is_the_same(&mut self, anew: Anew) {
+        self.known.truncate(MOST_KNOWN - 1);
+        self.known.extend(anew.python);
+    }
+
+    /// The kernel is one of this caller's now.
+    pub(super) fn taken_over(&mut self, anew: Anew) {
+        self.known = named_python(&anew.caller).into_iter().collect();
+        self.told.clear();
+        self.origin = anew.caller;
+    }
+
+    /// The cell has run where its caller wanted it; what of the caller's is not in force, if that
+    /// was not told before.
+    pub(super) fn followed(&mut self, step: Step) -> Option<String> {
+        let caller = step.caller?;
+        let mut differences = Vec::new();
+        for name in TOLD {
+            let [theirs, ours] = [&caller, &self.origin].map(|it| value(it, name));
+            let known = |(told, value): &(&str, Option<String>)| {
+                *told == name && value.as_deref() == theirs
+            };
+            if theirs == ours || self.told.iter().any(known) {
+                continue;
+            }
+            let (ours, theirs_shown) = (shown(ours), shown(theirs));
+            differences.push(format!("{name} is {ours} (this caller: {theirs_shown})"));
+            if self.told.len() == MOST_TOLD {
+                self.told.remove(0);
+            }
+            self.told.push((name, theirs.map(str::to_owned)));
+        }
+        self.latest = caller;
+        (!differences.is_empty()).then(|| {
+            format!(
+                "this session keeps the environment with which its kernel was started: {}; a reset \
+                 (state is lost) takes the caller's, and another session has its own",
+                differences.join(", ")
+            )
+        })
+    }
+}
+
+/// Whether new kernels would be alike, apart from the place in which they start.
+fn is_alike(one: &Arc<Caller>, other: &Arc<Caller>) -> bool {
+    Arc::ptr_eq(one, other)
+        || (one.environment == other.environment
+            && one.umask == other.umask
+            && one.python == other.python)
+}
+
+/// The interpreter that a caller asks for by name.
+fn named_python(caller: &Caller) -> Option<PathBuf> {
+    caller.python.as_ref()?;
+    candidates(caller).into_iter().next().map(|it| it.path)
+}
+
+fn value<'a>(caller: &'a Caller, name: &str) -> Option<&'a str> {
+    caller.variable(name).filter(|value| !value.is_empty())
+}
+
+fn shown(value: Option<&str>) -> String {
+    let Some(value) = value else {
+        return "not set".to_owned();
+    };
+    let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let mut shown: String = value.chars().take(VALUE_CHARS).map(clean).collect();
+    if shown.len() < value.len() {
+        shown.push_str("...");
+    }
+    shown
+}
+
+#[cfg(test)]
+#[path = "following_tests.rs"]
+mod tests;

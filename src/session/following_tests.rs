@@ -1,0 +1,141 @@
+use super::*;
+
+fn caller(variables: &[(&str, &str)], cwd: &str) -> Arc<Caller> {
+    Arc::new(Caller {
+        environment: variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect(),
+        cwd: cwd.into(),
+        umask: 0o022,
+        python: None,
+    })
+}
+
+fn by(caller: &Arc<Caller>) -> Cell {
+    Cell::new("1").caller(Arc::clone(caller))
+}
+
+fn step(following: &Following, cell: &Cell) -> Step {
+    following.step(cell, Path::new("/place"), None)
+}
+
+#[test]
+fn the_same_caller_in_the_same_place_wants_nothing() {
+    let first = caller(&[("PATH", "/bin")], "/a");
+    let following = Following::new(&first);
+    for cell in [
+        Cell::new("1"),
+        by(&first),
+        by(&caller(&[("PATH", "/bin")], "/a")),
+    ] {
+        let step = step(&following, &cell);
+        assert!(step.caller.is_none() && step.directory.is_none() && step.anew.is_none());
+    }
+}
+
+#[test]
+fn the_kernel_goes_where_the_caller_is_or_says() {
+    let mut following = Following::new(&caller(&[], "/a"));
+    let wants = |following: &Following, cell: &Cell| step(following, cell).directory;
+    let (there, back) = (by(&caller(&[], "/b")), by(&caller(&[], "/a")));
+    assert_eq!(wants(&following, &back), None);
+    let moved = step(&following, &there);
+    assert_eq!(moved.directory.as_deref(), Some(Path::new("/b")));
+    assert_eq!(
+        wants(&following, &there),
+        Some("/b".into()),
+        "it was refused"
+    );
+    following.followed(moved);
+    assert_eq!(wants(&following, &there), None, "once");
+    assert_eq!(wants(&following, &back), Some("/a".into()));
+    let said = Cell::new("1").directory("c");
+    assert_eq!(wants(&following, &said), Some("/b/c".into()));
+    let said = back.clone().directory("c");
+    assert_eq!(wants(&following, &said), Some("/a/c".into()));
+    let said = there.clone().directory("/c");
+    assert_eq!(wants(&following, &said), Some("/c".into()));
+}
+
+#[test]
+fn what_is_not_in_force_is_told_once_for_each_value() {
+    let first = caller(&[("VIRTUAL_ENV", "/one"), ("PATH", "/bin")], "/a");
+    let mut following = Following::new(&first);
+    let mut told = |variables: &[(&str, &str)]| {
+        let step = step(&following, &by(&caller(variables, "/a")));
+        following.followed(step)
+    };
+    let path = ("PATH", "/bin");
+    let other = told(&[("VIRTUAL_ENV", "/two"), path, ("TERM", "x")]).unwrap();
+    assert_eq!(
+        other,
+        "this session keeps the environment with which its kernel was started: VIRTUAL_ENV is /one \
+         (this caller: /two); a reset (state is lost) takes the caller's, and another session has its own"
+    );
+    assert_eq!(told(&[("VIRTUAL_ENV", "/one"), path]), None);
+    assert_eq!(told(&[("VIRTUAL_ENV", "/two"), path]), None, "told before");
+    let none = told(&[path]).unwrap();
+    assert!(
+        none.contains("VIRTUAL_ENV is /one (this caller: not set)"),
+        "{none}"
+    );
+    assert_eq!(told(&[("VIRTUAL_ENV", ""), path]), None, "empty is not set");
+    let long = "/\u{1b}".repeat(1_000);
+    let both = told(&[("CONDA_PREFIX", "/c"), ("PATH", &long)]).unwrap();
+    assert!(both.contains("CONDA_PREFIX is not set (this caller: /c), PATH is /bin (this"));
+    assert!(
+        !both.chars().any(char::is_control) && both.len() < 1_200,
+        "{both}"
+    );
+    for n in 0..1_000 {
+        assert!(told(&[("PATH", &n.to_string())]).is_some());
+    }
+    assert!(following.told.len() <= MOST_TOLD);
+}
+
+#[test]
+fn an_interpreter_that_is_named_counts_if_it_is_another() {
+    let named = |python: &str| {
+        let mut caller = (*caller(&[], "/a")).clone();
+        caller.python = Some(python.into());
+        by(&Arc::new(caller))
+    };
+    let mut following = Following::new(&caller(&[], "/a"));
+    let interpreter = Interpreter {
+        executable: "/p/python".into(),
+        version: "3.13.0".into(),
+        prefix: "/p".into(),
+    };
+    let wants = |following: &Following, cell: &Cell| {
+        following
+            .step(cell, Path::new("/place"), Some(&interpreter))
+            .anew
+    };
+    assert!(wants(&following, &named("/p/python")).is_none());
+    let anew = wants(&following, &named("/link/python")).unwrap();
+    assert_eq!(anew.reason, LossReason::Replaced);
+    assert_eq!(anew.place, Path::new("/place"));
+    following.is_the_same(anew);
+    assert!(wants(&following, &named("/link/python")).is_none());
+    let anew = wants(&following, &named("/q/python")).unwrap();
+    following.taken_over(anew);
+    assert!(wants(&following, &named("/link/python")).is_some());
+}
+
+#[test]
+fn a_reset_takes_all_from_its_caller() {
+    let first = caller(&[("A", "1")], "/place");
+    let following = Following::new(&first);
+    let anew = |cell: Cell| step(&following, &cell.reset()).anew;
+    assert!(anew(Cell::new("1")).is_none() && anew(by(&first)).is_none());
+    let elsewhere = anew(by(&caller(&[("A", "1")], "/b"))).unwrap();
+    assert_eq!(elsewhere.place, Path::new("/b"));
+    let other = caller(&[("A", "2")], "/place");
+    let theirs = anew(by(&other)).unwrap();
+    assert!(Arc::ptr_eq(&theirs.caller, &other));
+    assert_eq!(theirs.reason, LossReason::Reset);
+    let said = anew(Cell::new("1").directory("/c")).unwrap();
+    assert_eq!(said.place, Path::new("/c"));
+    assert_eq!(said.caller.environment, first.environment);
+}

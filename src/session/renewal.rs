@@ -1,0 +1,95 @@
+//! Another kernel in the place of a session's own, as a caller wants it.
+
+use std::path::{Path, PathBuf};
+
+use tokio_util::sync::CancellationToken;
+
+use super::following::Anew;
+use super::keeper::{Keeper, Next, NoKernel, Slot, patiently};
+use super::starter::Variables;
+use crate::environment::Interpreter;
+use crate::execution::LossReason;
+use crate::kernel::Trigger;
+
+impl Keeper {
+    /// The Python of the kernels that were started.
+    pub(super) fn interpreter(&self) -> Option<&Interpreter> {
+        self.starter.interpreter()
+    }
+
+    /// Where the next kernel starts.
+    pub(super) fn place(&self) -> &Path {
+        self.starter.place()
+    }
+
+    /// From now on kernels start here; where they started before.
+    pub(super) fn start_in(&mut self, place: PathBuf) -> PathBuf {
+        self.starter.start_in(place)
+    }
+
+    /// The environment of commands that tools run.
+    pub(super) fn commands(&self) -> Variables {
+        self.starter.commands()
+    }
+
+    /// Puts a kernel as another caller wants it in the place of this one; false if only another
+    /// interpreter is wanted, and it is the same. It is there before the old one goes: if it cannot
+    /// be had nothing is lost.
+    pub(super) async fn renew(
+        &mut self,
+        anew: &Anew,
+        interrupt: &CancellationToken,
+    ) -> Result<bool, NoKernel> {
+        let starter = self.starter.for_caller(&anew.caller, &anew.place);
+        let mut starting = tokio::spawn(starter.clone().start());
+        let Some(started) = patiently(&mut starting, interrupt).await else {
+            starting.abort();
+            return Err(NoKernel::Interrupted);
+        };
+        let kernel = started.map_err(NoKernel::Failed)?;
+        let mut detail = anew.reason.word().to_owned();
+        if anew.reason == LossReason::Replaced {
+            let wanted = kernel.interpreter();
+            if self.starter.has_interpreter(wanted) {
+                return Ok(false);
+            }
+            let (version, path) = (&wanted.version, wanted.executable.display());
+            detail = format!("{detail}: Python {version} was asked for, {path}");
+        }
+        self.shut_down().await;
+        if self.count > 0 {
+            let death = self.death();
+            self.lost(anew.reason, &detail, &death, Next::Wait);
+        } else {
+            self.discard(&detail);
+        }
+        self.starter = starter;
+        self.trigger(Trigger::Start, "its kernel is another one");
+        self.set_generation(self.generation + 1);
+        self.started(Ok(kernel)).map_err(NoKernel::Failed)?;
+        Ok(true)
+    }
+
+    /// A kernel that has run nothing, and so holds nothing, goes.
+    fn discard(&mut self, reason: &str) {
+        match &self.slot {
+            Slot::Empty => return,
+            Slot::Starting(_) => return self.give_up_start(),
+            Slot::Ready(kernel) => {
+                let printed = kernel.take_background();
+                let death = self.death();
+                self.keep_background(printed);
+                self.exited(&death);
+            }
+        }
+        self.slot = Slot::Empty;
+        self.trigger(Trigger::Ended, reason);
+    }
+
+    /// The kernel has refused a cell, and is as it was.
+    pub(super) fn refused(&mut self, printed: Option<(String, u64)>) {
+        self.keep_background(printed);
+        self.count -= 1;
+        self.trigger(Trigger::CellEnded, "the cell did not run");
+    }
+}

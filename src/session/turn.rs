@@ -1,0 +1,162 @@
+//! The turn of one cell: brings the session's kernel to where the cell's caller wants it, and runs it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Cell;
+use super::following::Step;
+use super::keeper::{Next, NoKernel};
+use super::worker::Worker;
+use crate::execution::{CellRun, ErrorClass, How, LiveSender, Outcome, Progress};
+use crate::provisioner::ProvisionError;
+
+impl Worker {
+    /// Runs a cell as its caller wants it, and makes its result.
+    pub(super) async fn execute(
+        &mut self,
+        cell: &Cell,
+        progress: &Progress,
+        interrupt: &CancellationToken,
+        live: Option<LiveSender>,
+        received: &Arc<AtomicBool>,
+    ) -> Outcome {
+        let (place, interpreter) = (self.keeper.place(), self.keeper.interpreter());
+        let mut step = self.following.step(cell, place, interpreter);
+        if let Err(outcome) = self.prepare(cell, &mut step, interrupt).await {
+            return outcome;
+        }
+        // What the cell does may cost the kernel, and the next one starts there too.
+        let former = step.directory.clone().map(|it| self.keeper.start_in(it));
+        let attempt = self.attempt(cell, &step, progress, interrupt, live);
+        match attempt.await {
+            Ok(run) => {
+                if let Some(sentence) = self.following.followed(step) {
+                    self.keeper.notice(sentence);
+                }
+                self.finish(run, self.timeout_of(cell), received)
+            }
+            Err(outcome) => {
+                if let Some(former) = former {
+                    self.keeper.start_in(former);
+                }
+                outcome
+            }
+        }
+    }
+
+    /// Sees to it that the kernel is one that the cell's caller may have; the result if there is
+    /// none.
+    async fn prepare(
+        &mut self,
+        cell: &Cell,
+        step: &mut Step,
+        interrupt: &CancellationToken,
+    ) -> Result<(), Outcome> {
+        let Some(anew) = step.anew.take() else {
+            if cell.reset {
+                self.keeper.reset().await;
+            }
+            return Ok(());
+        };
+        match self.keeper.renew(&anew, interrupt).await {
+            Ok(true) => {
+                self.terms.commands_environment = self.keeper.commands();
+                self.following.taken_over(anew);
+                // It was started there.
+                step.directory = None;
+                Ok(())
+            }
+            Ok(false) => {
+                self.following.is_the_same(anew);
+                Ok(())
+            }
+            Err(error) => Err(self.without_kernel(error, true)),
+        }
+    }
+
+    /// The result of a cell for which there is no kernel.
+    fn without_kernel(&self, error: NoKernel, asked_for: bool) -> Outcome {
+        let (class, sentence) = match error {
+            NoKernel::Failed(error) => {
+                let wrong_place = matches!(error, ProvisionError::WorkingDirectory { .. });
+                let class = if wrong_place && asked_for {
+                    ErrorClass::Usage
+                } else {
+                    ErrorClass::Unavailable
+                };
+                let kept = if self.keeper.count() > 0 {
+                    "; the session's own kernel is kept, with its state"
+                } else {
+                    ""
+                };
+                (class, format!("no kernel could be started: {error}{kept}"))
+            }
+            NoKernel::Interrupted => {
+                let sentence = "interrupted while its kernel was started; it did not run";
+                (ErrorClass::Interrupted, sentence.to_owned())
+            }
+        };
+        Outcome::not_run(class, sentence, self.keeper.generation())
+    }
+
+    pub(super) fn timeout_of(&self, cell: &Cell) -> Duration {
+        cell.timeout.unwrap_or(self.terms.limits.timeout)
+    }
+
+    /// Runs the cell; the result if it did not run.
+    async fn attempt(
+        &mut self,
+        cell: &Cell,
+        step: &Step,
+        progress: &Progress,
+        interrupt: &CancellationToken,
+        live: Option<LiveSender>,
+    ) -> Result<CellRun, Outcome> {
+        // The second time it is the kernel that was started for this cell.
+        for last in [false, true] {
+            let kernel = match self.keeper.kernel(interrupt).await {
+                Ok(kernel) => kernel,
+                Err(error) => return Err(self.without_kernel(error, step.directory.is_some())),
+            };
+            self.tools.admit(kernel.pid());
+            let ran = if interrupt.is_cancelled() {
+                // It was interrupted while its kernel was started.
+                kernel.kill();
+                Ok(CellRun::without_output(How::Interrupted))
+            } else {
+                self.run_cell(&kernel, cell, step, progress, interrupt, live.clone())
+                    .await
+            };
+            match ran {
+                Ok(CellRun {
+                    how: How::NotStarted(death),
+                    ..
+                }) if !last => {
+                    // It died while nobody looked; the cell has not run yet.
+                    self.keeper.died(&death, Next::Restart);
+                }
+                Ok(mut run) => {
+                    let Some(sentence) = step.refusal(&run.how) else {
+                        return Ok(run);
+                    };
+                    self.keeper.refused(run.background.take());
+                    let generation = self.keeper.generation();
+                    return Err(Outcome::not_run(ErrorClass::Usage, sentence, generation));
+                }
+                Err(error) => {
+                    let generation = self.keeper.generation();
+                    let sentence = error.to_string();
+                    return Err(Outcome::not_run(ErrorClass::Usage, sentence, generation));
+                }
+            }
+        }
+        Err(Outcome::not_run(
+            ErrorClass::KernelDied,
+            "the kernel died as it started",
+            self.keeper.generation(),
+        ))
+    }
+}
