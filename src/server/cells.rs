@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -18,7 +19,7 @@ use super::lines::{Lines, lines};
 use super::manager::Entered;
 use super::refusal::Refusal;
 use super::wire::{CellOrder, Finished, Line};
-use crate::execution::{LiveEvent, LiveOutput, Outcome};
+use crate::execution::{ErrorClass, LiveEvent, LiveOutput, Outcome};
 use crate::output::Characters;
 use crate::session::{Execution, Receipt, Session, SessionName};
 
@@ -49,6 +50,12 @@ pub(super) async fn interrupt(
 async fn ask(manager: Arc<Manager>, name: &str, body: Body) -> Result<Response, Refusal> {
     let name = SessionName::parse(name).map_err(|error| Refusal::usage(error.to_string()))?;
     let order: CellOrder = body::json(&manager, body).await?;
+    if order.command.is_some() && order.code.is_empty() {
+        return Err(Refusal::usage(
+            "give Python source as `code`, not a `command`; a shell command runs in a cell as \
+             terminal(\"...\")",
+        ));
+    }
     manager.takes_work()?;
     let (session, opened) = session_for(&manager, &name, &order)?;
     let cell = order.cell();
@@ -106,21 +113,31 @@ async fn answer(
         let (outcome, receipt) = execution.outcome_for_another().await;
         disarm(vanishing);
         receipt.sign();
-        return Json(outcome).into_response();
+        return told(outcome);
     };
     let waited = timeout(patience, execution.outcome_for_another()).await;
     disarm(vanishing);
     match waited {
         Ok((outcome, receipt)) => {
             receipt.sign();
-            Json(outcome).into_response()
+            told(outcome)
         }
         Err(_elapsed) => {
             let outcome = execution.so_far();
             session.keep(execution);
-            Json(outcome).into_response()
+            told(outcome)
         }
     }
+}
+
+/// A result as an answer: that of a cell which did not run is none that a client may take for done.
+fn told(outcome: Outcome) -> Response {
+    let status = match outcome.error_class {
+        Some(ErrorClass::Usage) => StatusCode::BAD_REQUEST,
+        Some(ErrorClass::Busy | ErrorClass::Unavailable) => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::OK,
+    };
+    (status, Json(outcome)).into_response()
 }
 
 fn disarm(guard: DropGuard) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Caller;
@@ -46,6 +47,9 @@ pub struct ManagerInfo {
 pub struct CellOrder {
     /// The Python source.
     pub code: String,
+    /// What some callers send in place of `code`: it is refused with a sentence.
+    #[serde(skip_serializing)]
+    pub command: Option<IgnoredAny>,
     /// Discard the kernel's state first.
     #[serde(skip_serializing_if = "is_false")]
     pub reset: bool,

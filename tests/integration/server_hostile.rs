@@ -69,7 +69,7 @@ async fn requests_that_make_no_sense_are_refused() {
         (
             post("/warmcell/v1/sessions/a/cells", r#"{"command":"ls"}"#),
             "400",
-            "",
+            "give Python source as `code`",
         ),
         (
             post("/warmcell/v1/sessions/a/cells", &"[".repeat(100_000)),
@@ -207,27 +207,35 @@ async fn another_user_is_turned_away() {
     let home = Home::new();
     home.run(&["exec", "-s", "a", "x = 1"]);
     // As if the folders were open.
-    let mut folder = home.socket();
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o666)).unwrap();
-    while folder.pop() && folder.starts_with(home.place.folder.path()) {
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o711)).unwrap();
-    }
+    let socket = home.socket();
+    let folders: Vec<_> = socket
+        .ancestors()
+        .skip(1)
+        .take_while(|folder| folder.starts_with(home.place.folder.path()))
+        .collect();
+    let open = |folder_mode| {
+        for folder in &folders {
+            fs::set_permissions(folder, fs::Permissions::from_mode(folder_mode)).unwrap();
+        }
+    };
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).unwrap();
+    open(0o711);
     let script = "import os, socket, sys\n\
         os.setgid(65534); os.setuid(65534)\n\
         s = socket.socket(socket.AF_UNIX)\n\
         s.connect(sys.argv[1])\n\
         try:\n    s.sendall(b'GET /warmcell/v1 HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n')\n    print('answer', s.recv(100))\n\
         except OSError as error:\n    print('answer', b'')";
-    let socket = home.socket().display().to_string();
     let child = home
         .place
         .command(crate::support::python().to_str().unwrap())
-        .args(["-c", script, &socket])
+        .args(["-c", script, socket.to_str().unwrap()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let (code, out, err) = ended(child);
     assert_eq!((code, out.as_str()), (0, "answer b''\n"), "{err}");
+    open(0o700);
     home.end().await;
 }

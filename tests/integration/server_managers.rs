@@ -98,7 +98,7 @@ async fn sessions_of_all_managers_are_listed_and_acted_upon() {
         (0, "warmcell: session both is closed\n")
     );
     registry.shut_down().await;
-    drop(door);
+    drop((door, run));
     Arc::into_inner(home).map(Home::end).unwrap().await;
 }
 
