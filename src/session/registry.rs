@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Semaphore, mpsc};
@@ -10,6 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::event::EventLog;
 use super::following::Following;
+use super::ledger::Ledger;
+use super::page::Page;
 use super::session::Shared;
 use super::starter::{Means, Starter};
 use super::worker::{SessionTerms, Worker};
@@ -43,6 +45,7 @@ pub struct Registry {
     budget: Arc<FrameBudget>,
     requests: Arc<RequestBudget>,
     sessions: Mutex<HashMap<SessionName, Session>>,
+    ledger: Option<Ledger>,
     /// Fires when this is dropped.
     gone: CancellationToken,
 }
@@ -70,6 +73,10 @@ impl Registry {
         let for_folders = settings.clone();
         let shim = hermes_tools(&tools);
         let (sockets, sources) = in_a_thread(move || folders(&for_folders, &shim)).await??;
+        let ledger = match settings.ledger.clone() {
+            Some(folder) => Some(in_a_thread(move || Ledger::open(folder)).await?),
+            None => None,
+        };
         let provisioner = Arc::new(LocalProvisioner::new(LocalOptions {
             sources: sources.folder.clone(),
             sockets: sockets.path().to_owned(),
@@ -85,6 +92,7 @@ impl Registry {
             budget: FrameBudget::new(FRAME_BUDGET_BYTES),
             requests: RequestBudget::new(),
             sessions: Mutex::default(),
+            ledger,
             gone: CancellationToken::new(),
         })
     }
@@ -160,12 +168,14 @@ impl Registry {
             sources: self.sources.folder.clone(),
         };
         let starter = Starter::new(means, caller);
+        let page = self.ledger.as_ref().map(|ledger| Page::new(ledger, &name));
         let shared = Arc::new(Shared {
             events: EventLog::new(name.to_string()),
             name,
             generation: AtomicU64::new(0),
             current: Mutex::default(),
             closed: AtomicBool::new(false),
+            is_left: AtomicBool::new(false),
             manager_gone: self.gone.clone(),
         });
         let terms = SessionTerms {
@@ -185,6 +195,7 @@ impl Registry {
             Arc::clone(&shared),
             terms,
             starter,
+            page,
             following,
             tools,
             sockets,
@@ -208,6 +219,7 @@ impl Registry {
             .collect();
         let mut closing = tokio::task::JoinSet::new();
         for session in sessions {
+            session.shared.is_left.store(true, Ordering::Release);
             closing.spawn(async move { drop(session.close().await) });
         }
         while closing.join_next().await.is_some() {}

@@ -50,6 +50,7 @@ mod namespace;
 mod output;
 mod results;
 mod session_callers;
+mod session_ledger;
 mod shadowing;
 mod shared_memory;
 mod standard_streams;
