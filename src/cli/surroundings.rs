@@ -82,7 +82,11 @@ pub(super) fn session() -> Option<String> {
 
 /// The settings of a background server.
 pub(super) fn server_settings() -> Settings {
-    settings()
+    let settings = settings();
+    Settings {
+        ledger: Some(settings.home.join("warmcell").join("sessions")),
+        ..settings
+    }
 }
 
 /// Who this is, for display.

@@ -86,6 +86,10 @@ pub struct Settings {
     pub terminal_timeout: Duration,
     /// How long an orderly end may take; default 1 s.
     pub end_grace: Duration,
+    /// A private folder in which it is noted what each session holds, so that the next manager can
+    /// say what was lost when this one is killed; made with mode 0700 if it is not there. One manager
+    /// at a time may have it. Default none: nothing is noted.
+    pub ledger: Option<PathBuf>,
     /// Whether this process adopts orphans and ends them. Only for programs all of whose children
     /// are started by Warmcell; default false.
     pub adopt_orphans: bool,
@@ -103,6 +107,7 @@ impl Settings {
             max_stderr_bytes: 10_000,
             terminal_timeout: Duration::from_secs(180),
             end_grace: Duration::from_secs(1),
+            ledger: None,
             adopt_orphans: false,
         }
     }

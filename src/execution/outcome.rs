@@ -66,6 +66,8 @@ pub enum LossReason {
     SessionClosed,
     /// Another interpreter was asked for.
     Replaced,
+    /// Its manager has ended.
+    ManagerRestarted,
 }
 
 impl LossReason {
@@ -78,6 +80,7 @@ impl LossReason {
             Self::KernelDied => "kernel_died",
             Self::SessionClosed => "session_closed",
             Self::Replaced => "replaced",
+            Self::ManagerRestarted => "manager_restarted",
         }
     }
 }

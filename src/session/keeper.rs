@@ -2,7 +2,7 @@
 //! to be told when it is lost.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -10,9 +10,10 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Ended;
+use super::page::{Left, Page};
 use super::session::{Shared, collect};
 use super::starter::Starter;
-use super::untold::Untold;
+use super::untold::{Received, Untold};
 use crate::execution::{KernelReport, Loss, LossReason, ReportedState, live_output, shutdown_sink};
 use crate::jupyter::Names;
 use crate::kernel::{Death, Kernel, KernelState, Trigger};
@@ -52,7 +53,7 @@ pub(super) enum Next {
 
 #[derive(Debug)]
 pub(super) struct Keeper {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     pub(super) starter: Starter,
     end_grace: Duration,
     pub(super) slot: Slot,
@@ -60,17 +61,26 @@ pub(super) struct Keeper {
     /// Cells that this kernel was given.
     pub(super) count: u64,
     pub(super) generation: u64,
-    untold: Untold,
+    pub(super) untold: Untold,
     /// What is to be told with the next result: which Python was taken instead of one that was
     /// named, what of the caller's is not in force.
     notices: Vec<String>,
     /// What a kernel printed between its last cell and its end.
     last_words: Option<(String, u64)>,
+    /// Where it is noted what would be lost with the manager.
+    pub(super) page: Option<Page>,
 }
 
 impl Keeper {
-    pub(super) fn new(shared: Arc<Shared>, starter: Starter, end_grace: Duration) -> Self {
-        Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        starter: Starter,
+        page: Option<(Page, Left)>,
+        end_grace: Duration,
+    ) -> Self {
+        let (page, left) = page.unzip();
+        let left = left.unwrap_or_default();
+        let mut keeper = Self {
             shared,
             starter,
             end_grace,
@@ -78,10 +88,14 @@ impl Keeper {
             state: KernelState::Dead,
             count: 0,
             generation: 0,
-            untold: Untold::default(),
+            untold: left.untold,
             notices: Vec::new(),
             last_words: None,
-        }
+            page,
+        };
+        // Numbers go on where an earlier manager has left them.
+        keeper.set_generation(left.generation);
+        keeper
     }
 
     pub(super) fn generation(&self) -> u64 {
@@ -301,8 +315,9 @@ impl Keeper {
 
     /// A result tells the loss; if it is received the loss is told. One of the new kernel also says
     /// why it is new.
-    pub(super) fn tell(&mut self, received: &Arc<AtomicBool>, announces: bool) {
-        self.untold.tell(received, announces);
+    pub(super) fn tell(&mut self, received: &Arc<Received>, announces: bool) {
+        let page = self.reminder();
+        self.untold.tell(received, announces, page);
     }
 
     /// Discards the kernel's state.

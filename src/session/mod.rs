@@ -8,7 +8,8 @@
 //!   and the way to its result; - `worker`: the task; - `turn`: the turn of one cell;
 //! - `keeper`: its kernel, and how it is lost; - `renewal`: another one in its place; - `starter`: new
 //!   kernels; - `following`: what its callers change; - `record`: what a kernel holds; - `untold`:
-//!   losses that are still to be told; - `shelf`: cells that go on without their caller;
+//!   losses that are still to be told; - `ledger`: what would be lost with the manager, in files;
+//!   - `page`: that of one session; - `shelf`: cells that go on without their caller;
 //! - `event`: what happens, for those who watch; - `status`: what is known of a session at any
 //!   moment; - `name`: names.
 
@@ -16,7 +17,9 @@ mod error;
 mod event;
 mod following;
 mod keeper;
+mod ledger;
 mod name;
+mod page;
 mod record;
 mod registry;
 mod renewal;

@@ -60,7 +60,8 @@ impl Record {
     }
 }
 
-fn shown(text: &str) -> String {
+/// A name as it can be shown to anybody.
+pub(super) fn shown(text: &str) -> String {
     let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     text.chars().take(NAME_CHARS).map(clean).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Semaphore, mpsc};
@@ -10,6 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::event::EventLog;
 use super::following::Following;
+use super::ledger::Ledger;
+use super::page::Page;
 use super::session::Shared;
 use super::starter::{Means, Starter};
 use super::status::Facts;
@@ -44,6 +46,7 @@ pub struct Registry {
     budget: Arc<FrameBudget>,
     requests: Arc<RequestBudget>,
     sessions: Mutex<HashMap<SessionName, Session>>,
+    ledger: Option<Ledger>,
     /// Fires when this is dropped.
     gone: CancellationToken,
 }
@@ -71,6 +74,10 @@ impl Registry {
         let for_folders = settings.clone();
         let shim = hermes_tools(&tools);
         let (sockets, sources) = in_a_thread(move || folders(&for_folders, &shim)).await??;
+        let ledger = match settings.ledger.clone() {
+            Some(folder) => Some(in_a_thread(move || Ledger::open(folder)).await?),
+            None => None,
+        };
         let provisioner = Arc::new(LocalProvisioner::new(LocalOptions {
             sources: sources.folder.clone(),
             sockets: sockets.path().to_owned(),
@@ -86,6 +93,7 @@ impl Registry {
             budget: FrameBudget::new(FRAME_BUDGET_BYTES),
             requests: RequestBudget::new(),
             sessions: Mutex::default(),
+            ledger,
             gone: CancellationToken::new(),
         })
     }
@@ -175,6 +183,7 @@ impl Registry {
             sources: self.sources.folder.clone(),
         };
         let starter = Starter::new(means, caller);
+        let page = self.ledger.as_ref().map(|ledger| Page::new(ledger, &name));
         let shared = Arc::new(Shared {
             events: EventLog::new(name.to_string()),
             facts: Facts::new(caller.cwd.clone()),
@@ -182,6 +191,7 @@ impl Registry {
             generation: AtomicU64::new(0),
             current: Mutex::default(),
             closed: AtomicBool::new(false),
+            is_left: AtomicBool::new(false),
             manager_gone: self.gone.clone(),
         });
         let terms = SessionTerms {
@@ -201,6 +211,7 @@ impl Registry {
             Arc::clone(&shared),
             terms,
             starter,
+            page,
             following,
             tools,
             sockets,
@@ -224,6 +235,7 @@ impl Registry {
             .collect();
         let mut closing = tokio::task::JoinSet::new();
         for session in sessions {
+            session.shared.is_left.store(true, Ordering::Release);
             closing.spawn(async move { drop(session.close().await) });
         }
         while closing.join_next().await.is_some() {}

@@ -1,7 +1,7 @@
 //! A cell that is asked for, and the way to its result.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::session::Shared;
+use super::untold::Received;
 use crate::config::{Caller, Limits};
 use crate::execution::{ErrorClass, LiveOutput, LiveSender, Outcome, Progress};
 use crate::tools::Grant;
@@ -136,7 +137,7 @@ impl Cell {
 pub(super) struct Delivery {
     pub(super) outcome: Outcome,
     /// Set when the caller has it: then a loss that it tells need not be told again.
-    pub(super) received: Arc<AtomicBool>,
+    pub(super) received: Arc<Received>,
 }
 
 /// The place of a cell that waits. Whoever takes the cell out decides what becomes of it: the
@@ -196,16 +197,16 @@ pub(super) fn interrupted_while_waiting(generation: u64) -> Outcome {
 /// Says that a result has reached whoever asked for it. Dropped unsigned, a loss that the result
 /// tells is told again with the next one.
 #[derive(Debug)]
-pub struct Receipt(Arc<AtomicBool>);
+pub struct Receipt(Arc<Received>);
 
 impl Receipt {
-    pub(super) fn of(received: &Arc<AtomicBool>) -> Self {
+    pub(super) fn of(received: &Arc<Received>) -> Self {
         Self(Arc::clone(received))
     }
 
     /// It has been received.
     pub fn sign(self) {
-        self.0.store(true, Ordering::Release);
+        self.0.sign();
     }
 }
 
@@ -251,12 +252,12 @@ impl Execution {
     /// May be dropped and called again.
     pub async fn outcome(&mut self) -> Outcome {
         let (outcome, received) = self.delivered().await;
-        received.store(true, Ordering::Release);
+        received.sign();
         outcome
     }
 
     /// Not to be called again once it has answered.
-    pub(super) async fn delivered(&mut self) -> (Outcome, Arc<AtomicBool>) {
+    pub(super) async fn delivered(&mut self) -> (Outcome, Arc<Received>) {
         // Nobody reads along any more.
         self.live = None;
         let interrupt = self.interrupt.clone();

@@ -31,6 +31,8 @@ pub(super) struct Shared {
     /// The cell that runs: interrupts it.
     pub(super) current: Mutex<Option<CancellationToken>>,
     pub(super) closed: AtomicBool,
+    /// Whether it ends because its manager does.
+    pub(super) is_left: AtomicBool,
     /// Fires when the manager is gone.
     pub(super) manager_gone: CancellationToken,
 }

@@ -1,9 +1,9 @@
 //! Cells that go on although nobody waits for them, until somebody asks for their results.
 
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::untold::Received;
 use super::{Execution, Receipt};
 use crate::execution::Outcome;
 
@@ -19,7 +19,7 @@ pub(super) struct Shelf(Mutex<VecDeque<Item>>);
 struct Item {
     execution: Execution,
     /// Its result, once somebody has waited for it.
-    finished: Option<(Outcome, Arc<AtomicBool>)>,
+    finished: Option<(Outcome, Arc<Received>)>,
 }
 
 impl Shelf {

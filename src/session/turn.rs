@@ -1,7 +1,6 @@
 //! The turn of one cell: brings the session's kernel to where the cell's caller wants it, and runs it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -9,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::Cell;
 use super::following::Step;
 use super::keeper::{Next, NoKernel};
+use super::untold::Received;
 use super::worker::Worker;
 use crate::execution::{CellRun, ErrorClass, How, LiveSender, Outcome, Progress};
 use crate::provisioner::ProvisionError;
@@ -21,8 +21,9 @@ impl Worker {
         progress: &Progress,
         interrupt: &CancellationToken,
         live: Option<LiveSender>,
-        received: &Arc<AtomicBool>,
+        received: &Arc<Received>,
     ) -> Outcome {
+        self.keeper.notice_trouble();
         let (place, interpreter) = (self.keeper.place(), self.keeper.interpreter());
         let mut step = self.following.step(cell, place, interpreter);
         if let Err(outcome) = self.prepare(cell, &mut step, interrupt).await {

@@ -1,21 +1,44 @@
 //! Losses that were not yet told to everyone who must know.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use super::page::Reminder;
 use crate::execution::Loss;
 
-/// What is still to be told.
+/// Whether a result has been received by whoever asked for it.
 #[derive(Debug, Default)]
+pub(super) struct Received {
+    is_signed: AtomicBool,
+    /// Whom it concerns: it tells a loss.
+    page: OnceLock<Reminder>,
+}
+
+impl Received {
+    /// It has been.
+    pub(super) fn sign(&self) {
+        self.is_signed.store(true, Ordering::Release);
+        if let Some(page) = self.page.get() {
+            page.look_again();
+        }
+    }
+
+    fn is_signed(&self) -> bool {
+        self.is_signed.load(Ordering::Acquire)
+    }
+}
+
+/// What is still to be told.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Untold(Option<Pending>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Pending {
     loss: Loss,
-    /// Set when a result that holds the lost names was received.
-    told: Vec<Arc<AtomicBool>>,
-    /// Set when a result of the new kernel was received, which says why it is new.
-    announced: Vec<Arc<AtomicBool>>,
+    /// Results that hold the lost names.
+    told: Vec<Arc<Received>>,
+    /// Results of the new kernel, which say why it is new.
+    announced: Vec<Arc<Received>>,
 }
 
 impl Untold {
@@ -25,8 +48,24 @@ impl Untold {
             Some((earlier, _)) => earlier.lost.and_then(&loss.lost),
             None => loss.lost.clone(),
         };
+        self.set(Loss { lost, ..loss });
+    }
+
+    /// A loss of an earlier manager's; whether somebody has received what is gone.
+    pub(super) fn left(loss: Loss, told: bool) -> Self {
+        let mut untold = Self::default();
+        untold.set(loss);
+        if told {
+            let received = Arc::new(Received::default());
+            received.sign();
+            untold.tell(&received, false, None);
+        }
+        untold
+    }
+
+    fn set(&mut self, loss: Loss) {
         self.0 = Some(Pending {
-            loss: Loss { lost, ..loss },
+            loss,
             told: Vec::new(),
             announced: Vec::new(),
         });
@@ -34,25 +73,30 @@ impl Untold {
 
     /// The loss that is to be told with the next result, and whether its names were told already.
     pub(super) fn pending(&mut self) -> Option<(Loss, bool)> {
-        if self.0.as_ref().is_some_and(|it| is_set(&it.announced)) {
+        let is_received = |of: &[Arc<Received>]| of.iter().any(|it| it.is_signed());
+        if self.0.as_ref().is_some_and(|it| is_received(&it.announced)) {
             self.0 = None;
         }
         let pending = self.0.as_ref()?;
-        Some((pending.loss.clone(), is_set(&pending.told)))
+        Some((pending.loss.clone(), is_received(&pending.told)))
     }
 
     /// A result tells the loss; if it is received the loss is told. One of the new kernel also says
     /// why it is new.
-    pub(super) fn tell(&mut self, received: &Arc<AtomicBool>, announces: bool) {
-        if let Some(pending) = &mut self.0 {
-            pending.told.push(Arc::clone(received));
-            if announces {
-                pending.announced.push(Arc::clone(received));
-            }
+    pub(super) fn tell(
+        &mut self,
+        received: &Arc<Received>,
+        announces: bool,
+        page: Option<Reminder>,
+    ) {
+        let Some(pending) = &mut self.0 else { return };
+        if let Some(page) = page {
+            // One result is told of one session.
+            received.page.get_or_init(|| page);
+        }
+        pending.told.push(Arc::clone(received));
+        if announces {
+            pending.announced.push(Arc::clone(received));
         }
     }
-}
-
-fn is_set(flags: &[Arc<AtomicBool>]) -> bool {
-    flags.iter().any(|it| it.load(Ordering::Acquire))
 }

@@ -1,20 +1,22 @@
 //! The task of a session: runs its cells one after the other.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::event::Texts;
 use super::following::{Following, Step};
 use super::keeper::{Keeper, Next};
+use super::page::{Left, NOTED_AS_RUNNING, Page};
 use super::request::{Delivery, Place, interrupted_while_waiting};
 use super::session::Shared;
 use super::starter::Starter;
+use super::untold::Received;
 use super::{Cell, Ended, EventKind};
 use crate::config::Limits;
 use crate::execution::{
@@ -89,12 +91,13 @@ impl Worker {
         shared: Arc<Shared>,
         terms: SessionTerms,
         starter: Starter,
+        page: Option<(Page, Left)>,
         following: Following,
         tools: ToolServer,
         sockets: Arc<OwnFolder>,
     ) -> Self {
         Self {
-            keeper: Keeper::new(Arc::clone(&shared), starter, terms.end_grace),
+            keeper: Keeper::new(Arc::clone(&shared), starter, page, terms.end_grace),
             shared,
             terms,
             tools,
@@ -123,16 +126,21 @@ impl Worker {
                     job = jobs.recv() => match job {
                         Some(job) => {
                             wanted = self.serve(job, &mut controls, &manager_gone).await;
+                            self.keeper.note();
                             continue;
                         }
                         None => Control::Close { done: None },
                     },
-                    () = self.keeper.watch() => continue,
+                    () = self.keeper.watch() => {
+                        self.keeper.note();
+                        continue;
+                    }
                 }
             };
             match control {
                 Control::Reset { done } => {
                     self.keeper.reset().await;
+                    self.keeper.note();
                     // Whoever asked may be gone.
                     done.send(()).ok();
                 }
@@ -142,6 +150,9 @@ impl Worker {
                     // Those who wait are told at once.
                     while jobs.try_recv().is_ok() {}
                     let ended = self.keeper.end(LossReason::SessionClosed).await;
+                    // What ends with its manager, not by itself, is to be told by the next one.
+                    let stays = done.is_none() || self.shared.is_left.load(Ordering::Acquire);
+                    self.keeper.end_page(stays).await;
                     if let Some(done) = done {
                         drop(done.send(ended));
                     }
@@ -162,6 +173,14 @@ impl Worker {
         let interrupt = job.interrupt.clone();
         let shared = Arc::clone(&self.shared);
         let mut wanted = None;
+        let page = self.keeper.reminder();
+        let mut noting = std::pin::pin!(async {
+            if let Some(page) = page {
+                sleep(NOTED_AS_RUNNING).await;
+                page.is_running(shared.generation.load(Ordering::Relaxed));
+            }
+            std::future::pending::<()>().await;
+        });
         let mut running = std::pin::pin!(self.serve_alone(job));
         loop {
             tokio::select! {
@@ -174,6 +193,7 @@ impl Worker {
                     wanted = Some(control);
                     interrupt.cancel();
                 }
+                () = &mut noting => {}
             }
         }
     }
@@ -189,7 +209,7 @@ impl Worker {
             // It was interrupted or its caller has gone away while it waited: it does not run.
             return;
         };
-        let received = Arc::new(AtomicBool::new(false));
+        let received = Arc::new(Received::default());
         let before = self.cells;
         let outcome = if interrupt.is_cancelled() || self.shared.closed.load(Ordering::Acquire) {
             interrupted_while_waiting(self.keeper.generation())
@@ -266,7 +286,7 @@ impl Worker {
         &mut self,
         mut run: CellRun,
         timeout: Duration,
-        received: &Arc<AtomicBool>,
+        received: &Arc<Received>,
     ) -> Outcome {
         let (count, generation) = (self.keeper.count(), self.keeper.generation());
         let earlier_loss = self.keeper.untold();

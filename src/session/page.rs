@@ -1,0 +1,254 @@
+//! The page of one session in the ledger: written beside the session's work, never in its way.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::SessionName;
+use super::keeper::Keeper;
+use super::ledger::{self, Entry, Ledger};
+use super::untold::Untold;
+use crate::execution::{Loss, LossReason};
+use crate::process::in_a_thread;
+
+/// Between two writes: many short cells in a row cost no more than this.
+const PAUSE: Duration = Duration::from_millis(25);
+/// A cell that takes longer is noted as running.
+pub(super) const NOTED_AS_RUNNING: Duration = Duration::from_millis(50);
+/// How long the last write may hold up the end of a session.
+const LAST_WRITE: Duration = Duration::from_secs(1);
+
+/// What is to stand there.
+#[derive(Debug, Clone)]
+struct Note {
+    /// What the kernel holds.
+    entry: Entry,
+    /// What is lost already, and nobody may know of. Looked at when it is written: the result that
+    /// tells it may have been received by then.
+    untold: Untold,
+    /// Whether the session is closed: then nothing is to stand there.
+    is_gone: bool,
+    /// Whether nothing comes after it.
+    is_last: bool,
+}
+
+/// Notes what one session holds.
+#[derive(Debug)]
+pub(super) struct Page {
+    notes: Arc<watch::Sender<Note>>,
+    writer: Option<JoinHandle<()>>,
+    trouble: Trouble,
+}
+
+/// What a caller is to be told of a disk that takes nothing; once.
+type Trouble = Arc<Mutex<Option<String>>>;
+
+/// What managers that are gone have left of a session.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Its latest kernel.
+    pub(super) generation: u64,
+    /// What was lost with it.
+    pub(super) untold: Untold,
+}
+
+/// Tells the page from elsewhere what has changed.
+#[derive(Debug, Clone)]
+pub(super) struct Reminder(Weak<watch::Sender<Note>>);
+
+impl Reminder {
+    /// A cell runs, in the kernel of this generation.
+    pub(super) fn is_running(&self, generation: u64) {
+        if let Some(notes) = self.0.upgrade() {
+            notes.send_modify(|note| {
+                note.entry.running = true;
+                note.entry.generation = generation;
+            });
+        }
+    }
+
+    /// A loss was told.
+    pub(super) fn look_again(&self) {
+        if let Some(notes) = self.0.upgrade() {
+            notes.send_modify(|_note| ());
+        }
+    }
+}
+
+impl Page {
+    /// A page for a session, and what is left of an earlier one of that name.
+    pub(super) fn new(ledger: &Ledger, session: &SessionName) -> (Self, Left) {
+        let left = ledger.take(session).map(left_by).unwrap_or_default();
+        let mut entry = Entry::new(session);
+        entry.generation = left.generation;
+        let (notes, unwritten) = watch::channel(Note {
+            entry,
+            untold: left.untold.clone(),
+            is_gone: false,
+            is_last: false,
+        });
+        let trouble = Trouble::default();
+        let writer = match ledger.fault() {
+            None => {
+                let (path, trouble) = (ledger.path(session), Arc::clone(&trouble));
+                Some(tokio::spawn(write(unwritten, path, trouble)))
+            }
+            Some(fault) => {
+                tell(&trouble, fault);
+                None
+            }
+        };
+        let page = Self {
+            notes: Arc::new(notes),
+            writer,
+            trouble,
+        };
+        (page, left)
+    }
+
+    /// Why nothing could be written; once.
+    fn trouble(&self) -> Option<String> {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.take()
+    }
+
+    /// The session has ended: the page goes with it, or stays for the next manager.
+    async fn end(self, stays: bool) {
+        self.notes.send_modify(|note| {
+            note.is_gone = !stays;
+            note.is_last = true;
+        });
+        if let Some(writer) = self.writer
+            && timeout(LAST_WRITE, writer).await.is_err()
+        {
+            tracing::warn!("the last record of a session is not written yet");
+        }
+    }
+}
+
+impl Keeper {
+    /// Notes what would be lost now with the manager.
+    pub(super) fn note(&self) {
+        if let Some(page) = &self.page {
+            page.notes.send_modify(|note| {
+                note.entry.generation = self.generation;
+                note.entry.running = false;
+                note.entry.lost = self.shared.facts.record().as_lost();
+                note.untold = self.untold.clone();
+            });
+        }
+    }
+
+    /// The session has ended, and its page with it unless that stays for the next manager.
+    pub(super) async fn end_page(&mut self, stays: bool) {
+        self.note();
+        if let Some(page) = self.page.take() {
+            page.end(stays).await;
+        }
+    }
+
+    /// What tells the page that something has changed.
+    pub(super) fn reminder(&self) -> Option<Reminder> {
+        let page = self.page.as_ref()?;
+        Some(Reminder(Arc::downgrade(&page.notes)))
+    }
+
+    /// Has the next result say that nothing can be noted, if that is so; once.
+    pub(super) fn notice_trouble(&mut self) {
+        let trouble = self.page.as_ref().and_then(Page::trouble);
+        if let Some(trouble) = trouble {
+            self.notice(trouble);
+        }
+    }
+}
+
+impl Note {
+    /// What is to be told if this is the last that is written.
+    fn entry(&mut self) -> Entry {
+        let mut entry = self.entry.clone();
+        let holds_nothing = !entry.is_loss();
+        match self.untold.pending() {
+            Some((loss, false)) => entry.lost = loss.lost.and_then(&entry.lost),
+            // Its names are known, not yet why the next kernel is new.
+            Some((loss, true)) if holds_nothing => {
+                entry.lost = loss.lost;
+                entry.told = true;
+            }
+            _ => {}
+        }
+        entry
+    }
+}
+
+fn left_by(entry: Entry) -> Left {
+    let mut left = Left {
+        generation: entry.generation,
+        untold: Untold::default(),
+    };
+    if entry.is_loss() {
+        let reason = LossReason::ManagerRestarted;
+        let detail = if entry.running {
+            format!("{} while a cell ran", reason.word())
+        } else {
+            reason.word().to_owned()
+        };
+        let loss = Loss {
+            reason,
+            detail,
+            lost: entry.lost,
+        };
+        left.untold = Untold::left(loss, entry.told);
+    }
+    left
+}
+
+/// Writes what was noted last, one write at a time, until there is no more.
+async fn write(mut notes: watch::Receiver<Note>, path: PathBuf, trouble: Trouble) {
+    let mut is_told = false;
+    let mut written = None;
+    while notes.changed().await.is_ok() {
+        let mut note = notes.borrow_and_update().clone();
+        let entry = (!note.is_gone).then(|| note.entry());
+        if entry.is_none() || entry != written {
+            let (to, next) = (path.clone(), entry.clone());
+            let done = in_a_thread(move || put(&to, next.as_ref())).await;
+            let done = done.map_err(io::Error::other).flatten();
+            if let Err(error) = &done {
+                tracing::warn!(path = %path.display(), %error, "a record could not be written");
+            }
+            if let Some(error) = done.as_ref().err().filter(|_| !is_told) {
+                tell(&trouble, &error.to_string());
+                is_told = true;
+            }
+            written = entry.filter(|_| done.is_ok());
+        }
+        if note.is_last {
+            return;
+        }
+        let mut ahead = notes.clone();
+        // Either there was a pause, or there is no need for one.
+        drop(timeout(PAUSE, ahead.wait_for(|note| note.is_last)).await);
+    }
+}
+
+fn put(path: &Path, entry: Option<&Entry>) -> io::Result<()> {
+    match entry {
+        None => ledger::remove(path),
+        // There was no kernel yet.
+        Some(entry) if entry.generation == 0 => Ok(()),
+        Some(entry) => ledger::put(path, entry),
+    }
+}
+
+fn tell(trouble: &Trouble, error: &str) {
+    let sentence = format!(
+        "what this session holds cannot be noted ({error}): if its manager is killed, the next one \
+         will not say what was lost"
+    );
+    *trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(sentence);
+}
