@@ -7,7 +7,8 @@
 //! - `registry`: sessions by name; - `session`: the handle; - `request`: a cell that is asked for,
 //!   and the way to its result; - `worker`: the task; - `keeper`: its kernel, and how it is lost;
 //! - `starter`: new kernels; - `record`: what a kernel holds; - `event`: what happens, for those who
-//!   watch; - `status`: what is known of a session at any moment; - `name`: names.
+//!   watch; - `status`: what is known of a session at any moment;
+//! - `variables`: what its kernel lists; - `name`: names.
 
 mod error;
 mod event;
@@ -23,6 +24,7 @@ mod request;
 mod session;
 mod starter;
 mod status;
+mod variables;
 mod worker;
 
 pub use error::SessionError;
@@ -32,3 +34,4 @@ pub use registry::Registry;
 pub use request::{Cell, Execution, Policy};
 pub use session::{Ended, Session};
 pub use status::{PythonInfo, RunningCell, SessionStatus};
+pub use variables::{Variable, Variables};
