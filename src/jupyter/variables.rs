@@ -1,6 +1,5 @@
 //! The variables of a kernel, as our own kernel lists them between cells.
 
-use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -55,7 +54,7 @@ impl VariablesReply {
     ///
     /// If it is no JSON object with a list `variables`, as when the kernel could not make one; if it
     /// has more than 1 MiB.
-    pub fn parse(bytes: &Bytes) -> Result<Self, ContentError> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, ContentError> {
         let fault = |reason: String| ContentError {
             message: "warmcell_variables_reply",
             reason,
@@ -106,7 +105,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<VariablesReply, ContentError> {
-        VariablesReply::parse(&Bytes::copy_from_slice(text.as_bytes()))
+        VariablesReply::parse(text.as_bytes())
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod privacy;
 mod spawn;
 mod stream;
 mod thread;
+mod usage;
 mod watch;
 
 pub use control::{ControlSocket, MAX_CONTROL_MESSAGE_BYTES};
@@ -26,3 +27,4 @@ pub use privacy::{hide_memory, mend_name, start_anew};
 pub use spawn::{Program, Spawned, Stdio, spawn};
 pub use stream::StreamEnd;
 pub use thread::{in_a_thread, start_thread, try_thread};
+pub use usage::{Usage, usage};

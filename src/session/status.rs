@@ -171,6 +171,11 @@ impl Facts {
         self.now().cells_total += 1;
     }
 
+    /// The process number of the kernel, while there is one.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.now().kernel.as_ref().map(|(pid, _)| *pid)
+    }
+
     /// The kernel, if it is idle: during a cell it answers nobody.
     pub(super) fn idle_kernel(&self) -> Option<WeakKernel> {
         let now = self.now();
