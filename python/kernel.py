@@ -176,6 +176,8 @@ class Kernel:
                     yield from self._runner.run(header, data)
                 elif channel == "control" and b'"msg_type":"shutdown_request"' in header:
                     return self._shut_down(header)
+                elif channel == "control" and b'"msg_type":"warmcell_variables_request"' in header:
+                    self._runner.tell_variables(header)
             except LinkLost:
                 return 72
             except KeyboardInterrupt:

@@ -25,7 +25,7 @@ EXTENDED_ARG = opmap["EXTENDED_ARG"]
 # The manager remembers fewer names than this, the latest; what goes beyond needs no mention.
 _DELETED = 2_000
 # Any string can be a global name, of any length; more of it is not told.
-_NAME_CHARS = 100
+NAME_CHARS = 100
 # A namespace of this size is looked at whole after each cell.
 _SMALL = 300
 _OPERATIONS = tuple(
@@ -74,6 +74,26 @@ class Names:
         """The record of a cell of which nothing is known."""
         return {"set": [], "del": [], "total": len(self._known)}
 
+    def size(self) -> int:
+        """How many globals there are, private ones included."""
+        return len(self._namespace)
+
+    def visible(self) -> list[tuple[str, Any]]:
+        """The variables as they are now, the latest bound last; those of threads are the latest.
+
+        Takes note of nothing, and looks nothing up: beside a key of a cell's make that runs code.
+        """
+        injected = self._injected
+        found = {
+            name: value
+            for name, value in list(self._namespace.items())
+            if type(name) is str
+            and not name.startswith("_")
+            and not (name in injected and injected[name] is value)
+        }
+        known = [(name, found.pop(name)) for name in self._known if name in found]
+        return known + list(found.items())
+
     def _has_new_last(self) -> bool:
         """Whether the latest name is unknown: one came and one went, and the size is the same."""
         last = next(reversed(self._namespace), None)  # type: ignore[call-overload]
@@ -89,12 +109,12 @@ class Names:
         self._known.pop(name, None)
         self._known[name] = None
         self._identities[name] = id(value)
-        bound.append((name[:_NAME_CHARS], type_name(value)))
+        bound.append((name[:NAME_CHARS], type_name(value)))
 
     def _forget(self, name: str, gone: list[str]) -> None:
         del self._known[name]
         self._identities.pop(name, None)
-        gone.append(name[:_NAME_CHARS])
+        gone.append(name[:NAME_CHARS])
 
     def _look_at_all(self, bound: list[tuple[str, str]], gone: list[str]) -> None:
         namespace, injected, identities = self._namespace, self._injected, self._identities
@@ -121,7 +141,7 @@ _name_of = type.__dict__["__name__"].__get__
 def type_name(value: object) -> str:
     """The name of a value's type; a hostile one cannot raise or be endless."""
     try:
-        return _name_of(type(value))[:_NAME_CHARS]
+        return _name_of(type(value))[:NAME_CHARS]
     except Exception:  # noqa: BLE001 - a metaclass may do anything
         return "?"
 

@@ -46,6 +46,7 @@ const PACKAGE: &[(&str, &str)] = &[
     ("spare.py", include_str!("../python/spare.py")),
     ("streams.py", include_str!("../python/streams.py")),
     ("trackers.py", include_str!("../python/trackers.py")),
+    ("variables.py", include_str!("../python/variables.py")),
 ];
 
 /// The shim that cells import; the stubs of the tools are added to it.

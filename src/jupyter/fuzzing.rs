@@ -8,6 +8,7 @@ use super::error::FrameError;
 use super::frame::{FrameReader, Limits, encode};
 use super::lenient::repair;
 use super::message::{Header, RawMessage};
+use super::variables::VariablesReply;
 
 /// Limits that a short input can reach.
 const NARROW: Limits = Limits {
@@ -90,6 +91,7 @@ fn views(json: &[u8]) {
     drop(Header::parse(json));
     drop(ExecuteReply::parse(json));
     drop(ErrorContent::parse(json));
+    drop(VariablesReply::parse(json));
     if let Ok(result) = ExecuteResult::parse(json) {
         drop(result.data.text_plain());
     }

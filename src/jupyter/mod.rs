@@ -3,6 +3,7 @@
 //! - `frame`: the bytes on a link, one length and one body per message;
 //! - `message`: channels, a message as uncut bytes, and the header;
 //! - `content`: typed views of the contents that Warmcell itself makes or reads;
+//! - `variables`: what a kernel lists of its variables;
 //! - `plain`: the few messages that nearly every cell makes, read without detours;
 //! - `lenient`: how JSON that Python wrote, and Rust would refuse, is read all the same;
 //! - [`fuzzing`]: what the fuzz target does.
@@ -18,6 +19,7 @@ pub mod fuzzing;
 mod lenient;
 mod message;
 mod plain;
+mod variables;
 
 pub use content::{
     CellReport, DisplayData, ErrorContent, ErrorPlace, ExecuteReply, ExecuteRequest, ExecuteResult,
@@ -26,3 +28,4 @@ pub use content::{
 pub use error::{ContentError, FrameError, HeaderError};
 pub use frame::{FrameReader, Limits, decode_body, encode};
 pub use message::{Channel, Header, PROTOCOL_VERSION, RawMessage, header};
+pub use variables::{Extent, VariableEntry, VariablesReply};

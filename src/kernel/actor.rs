@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handle::Command;
 use super::link::Link;
+use super::question::Question;
 use super::{CellEnd, Death, Ending, Escalation, FrameBudget, Pressure, SharedSink, Step};
 use crate::jupyter::ExecuteReply;
 use crate::output::Tail;
@@ -62,6 +63,7 @@ pub(super) struct Actor {
     death: watch::Sender<Option<Death>>,
     cleared: watch::Sender<Option<usize>>,
     pub(super) running: Option<Running>,
+    pub(super) question: Option<Question>,
     pub(super) interrupt: Option<(Instant, Escalation)>,
     /// The end is asked for; by then it must have come.
     pub(super) shutdown: Option<(Instant, Option<SharedSink>)>,
@@ -101,6 +103,7 @@ impl Actor {
             death,
             cleared,
             running: None,
+            question: None,
             interrupt: None,
             shutdown: None,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
@@ -115,6 +118,7 @@ impl Actor {
         self.commands.close();
         while self.commands.try_recv().is_ok() {}
         self.shutdown = None;
+        self.question = None;
         let survivors = self.process.cleared().await;
         if survivors > 0 {
             tracing::warn!(
@@ -207,6 +211,19 @@ impl Actor {
                 });
                 self.link.send(frame);
             }
+            Command::Variables {
+                frame,
+                header,
+                answer,
+            } => match &mut self.question {
+                // Whoever asks during a cell, or at the end, is told at once that there is no answer.
+                _ if self.running.is_some() || self.shutdown.is_some() => {}
+                Some(question) => question.join(answer),
+                None => {
+                    self.question = Some(Question::new(header, answer));
+                    self.link.send(frame);
+                }
+            },
             Command::Interrupt { cell, plan } => {
                 // A cell that has replied is over, even if somebody reads its output slowly.
                 let is_running =

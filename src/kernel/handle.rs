@@ -9,9 +9,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::actor::Actor;
+use super::question::WeakKernel;
 use super::{CellEnd, Death, Ending, Escalation, FrameBudget, SharedSink};
 use crate::environment::Interpreter;
-use crate::jupyter::{Channel, ExecuteRequest, FrameError, Limits, RawMessage, encode, header};
+use crate::jupyter::{
+    Channel, ExecuteRequest, FrameError, Limits, RawMessage, VariablesReply, encode, header,
+};
 use crate::output::Tail;
 use crate::process::ProcessError;
 use crate::provisioner::{JobRunner, KernelProcess, ProvisionedKernel};
@@ -50,6 +53,11 @@ pub(super) enum Command {
         cell: u64,
         sink: SharedSink,
         done: oneshot::Sender<CellEnd>,
+    },
+    Variables {
+        frame: Vec<u8>,
+        header: Bytes,
+        answer: oneshot::Sender<VariablesReply>,
     },
     Interrupt {
         cell: u64,
@@ -238,6 +246,13 @@ impl Kernel {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()
+    }
+
+    /// For those who only look at it.
+    pub fn downgrade(&self) -> WeakKernel {
+        WeakKernel {
+            commands: self.0.commands.downgrade(),
+        }
     }
 
     /// Its process number, for display.

@@ -6,13 +6,14 @@
 //!
 //! - `handle`: how the others talk to it; - `actor`: the loop; - `reading`: what it reads, and when
 //!   that ends a cell; - `link`: frames in and out;
-//! - `sink`: where output goes, and back-pressure; - `state` and `escalation`: pure rules.
+//! - `question`: what it is asked between cells; - `sink`: where output goes, and back-pressure; - `state` and `escalation`: pure rules.
 
 mod actor;
 mod ending;
 mod escalation;
 mod handle;
 mod link;
+mod question;
 mod reading;
 mod sink;
 mod state;
@@ -21,5 +22,6 @@ pub use ending::{CellEnd, Death, Ending};
 pub use escalation::{Escalation, Step};
 pub use handle::{CellRequest, Kernel};
 pub use link::FrameBudget;
+pub use question::WeakKernel;
 pub use sink::{CellSink, Pressure, SharedSink};
 pub use state::{KernelState, Transition, Trigger};

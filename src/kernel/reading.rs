@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::actor::Actor;
 use super::link::Incoming;
+use super::question::Question;
 use super::{CellEnd, Death, Ending};
 use crate::jupyter::{Channel, ExecuteReply, Header, RawMessage};
 use crate::process::{PipeReader, ReadOutcome};
@@ -27,6 +28,13 @@ impl Actor {
         let header: Header = message
             .parsed_header()
             .map_err(|error| Death::BrokeProtocol(error.to_string()))?;
+        let answers = |asked: &mut Question| message.is_child_of(&asked.header);
+        if message.channel == Channel::Control
+            && let Some(question) = self.question.take_if(answers)
+        {
+            question.answered(&message.content);
+            return Ok(());
+        }
         let Some(running) = &mut self.running else {
             tracing::debug!(msg_type = %header.msg_type, "a message between cells was dropped");
             return Ok(());

@@ -15,6 +15,7 @@ mod serve;
 mod spawn;
 mod stream;
 mod thread;
+mod usage;
 mod watch;
 
 pub use control::{ControlSocket, MAX_CONTROL_MESSAGE_BYTES};
@@ -28,3 +29,4 @@ pub use serve::{leave_session, let_go_of_standard_streams, start_server};
 pub use spawn::{Program, Spawned, Stdio, spawn};
 pub use stream::StreamEnd;
 pub use thread::{in_a_thread, start_thread, try_thread};
+pub use usage::{Usage, usage};

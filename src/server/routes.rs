@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::{get, post};
 
 use super::refusal::Refusal;
 use super::wire::{ROOT, VERSION, VERSION_HEADER};
@@ -17,7 +17,10 @@ pub(super) fn routes(manager: Arc<Manager>) -> Router {
     // A session's name may hold one `/`: as `%2F` it is one part of the path.
     let ours = Router::new()
         .route("/sessions", get(sessions::list))
-        .route("/sessions/{name}", delete(sessions::close))
+        .route(
+            "/sessions/{name}",
+            get(sessions::show).delete(sessions::close),
+        )
         .route("/sessions/{name}/cells", post(cells::run))
         .route("/sessions/{name}/events", get(sessions::events))
         .route("/sessions/{name}/wait", post(sessions::wait))

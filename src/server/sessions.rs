@@ -41,6 +41,22 @@ pub(super) async fn list(State(manager): State<Arc<Manager>>) -> Response {
     Json(json!({ "manager": manager.info(), "sessions": sessions })).into_response()
 }
 
+/// `GET /sessions/NAME`
+pub(super) async fn show(
+    State(manager): State<Arc<Manager>>,
+    Path(name): Path<String>,
+) -> Result<Response, Refusal> {
+    let session = manager.existing(&name)?;
+    let (variables, usage) = tokio::join!(session.variables(), session.usage());
+    let mut shown = json!(session.status());
+    if let Some(shown) = shown.as_object_mut() {
+        shown.insert("usage".to_owned(), json!(usage));
+        shown.insert("variables".to_owned(), json!(variables));
+        shown.insert("manager".to_owned(), json!(manager.info()));
+    }
+    Ok(Json(shown).into_response())
+}
+
 /// `POST /sessions/NAME/interrupt`
 pub(super) async fn interrupt(
     State(manager): State<Arc<Manager>>,

@@ -11,7 +11,7 @@
 //!   losses that are still to be told; - `ledger`: what would be lost with the manager, in files;
 //!   - `page`: that of one session; - `shelf`: cells that go on without their caller;
 //! - `event`: what happens, for those who watch; - `status`: what is known of a session at any
-//!   moment; - `name`: names.
+//!   moment; - `variables`: what its kernel lists; - `name`: names.
 
 mod error;
 mod event;
@@ -34,6 +34,7 @@ mod starter;
 mod status;
 mod turn;
 mod untold;
+mod variables;
 mod worker;
 
 pub use error::SessionError;
@@ -44,3 +45,4 @@ pub use request::{Cell, Execution, Policy, Receipt};
 pub use session::{Ended, Session};
 pub use shelf::Kept;
 pub use status::{PythonInfo, RunningCell, SessionStatus};
+pub use variables::{Variable, Variables};

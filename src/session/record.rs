@@ -1,5 +1,6 @@
 //! What a kernel holds: enough to say what is gone when it is lost.
 
+use super::variables::{SHOWN, Variable, Variables};
 use crate::execution::{Lost, LostName};
 use crate::jupyter::Names;
 
@@ -44,6 +45,17 @@ impl Record {
         self.cells
     }
 
+    /// What is known of the variables.
+    pub(super) fn as_variables(&self) -> Variables {
+        let from = self.names.len().saturating_sub(SHOWN);
+        let latest = self.names.get(from..).unwrap_or_default();
+        Variables {
+            taken_live: false,
+            total: self.total,
+            variables: latest.iter().map(Variable::from).collect(),
+        }
+    }
+
     /// The kernel is gone.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
@@ -60,7 +72,7 @@ impl Record {
     }
 }
 
-/// A name as it can be shown to anybody.
+/// What a cell has named, fit to be shown.
 pub(super) fn shown(text: &str) -> String {
     let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     text.chars().take(NAME_CHARS).map(clean).collect()

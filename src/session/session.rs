@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -12,11 +13,16 @@ use super::request::{Delivery, Place};
 use super::shelf::{Kept, Shelf};
 use super::status::Facts;
 use super::worker::{Control, Job};
-use super::{Cell, EventKind, EventStream, Execution, SessionName, SessionStatus};
+use super::{Cell, EventKind, EventStream, Execution, SessionName, SessionStatus, Variables};
 use crate::execution::{ErrorClass, LiveEvent, LiveOutput, Outcome, live_output};
+use crate::process::{Usage, usage};
 
 /// What is kept of what a kernel prints while it is ended.
 const LAST_WORDS_BYTES: usize = 1 << 20;
+/// How long a kernel that is idle may take to list its variables; it takes a millisecond.
+const VARIABLES_DEADLINE: Duration = Duration::from_secs(1);
+/// How long the system may take to say what a kernel uses.
+const USAGE_DEADLINE: Duration = Duration::from_secs(2);
 const CLOSED: &str = "the session was closed; open it again";
 const FULL: &str =
     "32 cells wait for this session already; wait for some of them, or use another session";
@@ -228,6 +234,37 @@ impl Session {
         let waiting = WAITING_CELLS.saturating_sub(self.places.available_permits());
         let name = self.shared.name.to_string();
         self.shared.facts.status(name, generation, waiting)
+    }
+
+    /// The variables of its kernel, with type and size: listed by the kernel if it is idle and answers
+    /// within a second, else those that are known since the last cell. No cell is held up by it.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped.
+    pub async fn variables(&self) -> Variables {
+        let listed = match self.shared.facts.idle_kernel() {
+            Some(kernel) => kernel.variables(VARIABLES_DEADLINE).await,
+            None => None,
+        };
+        listed.map_or_else(
+            || self.shared.facts.record().as_variables(),
+            Variables::from,
+        )
+    }
+
+    /// Memory and processor time of its kernel and what that has started; commands of `terminal` run
+    /// beside it and do not count. `None` if there is no kernel, or the system takes longer than two
+    /// seconds.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped.
+    pub async fn usage(&self) -> Option<Usage> {
+        let pid = self.shared.facts.pid()?;
+        let used = usage(pid, USAGE_DEADLINE).await?;
+        // Its number may be somebody else's, if it has ended meanwhile.
+        (self.shared.facts.pid() == Some(pid)).then_some(used)
     }
 
     /// What happens in it from now on.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use super::record::Record;
-use crate::kernel::{Kernel, KernelState};
+use crate::kernel::{Kernel, KernelState, WeakKernel};
 use crate::tools::Authority;
 
 /// What a session is doing. Keys that do not apply are left out.
@@ -87,7 +87,8 @@ pub(super) struct Facts {
 struct Now {
     state: KernelState,
     count: u64,
-    pid: Option<u32>,
+    /// The kernel, while there is one.
+    kernel: Option<(u32, WeakKernel)>,
     python: Option<PythonInfo>,
     cells_total: u64,
     /// Tool calls of the cells that have ended.
@@ -112,7 +113,7 @@ impl Facts {
             now: Mutex::new(Now {
                 state: KernelState::Dead,
                 count: 0,
-                pid: None,
+                kernel: None,
                 python: None,
                 cells_total: 0,
                 tool_calls: 0,
@@ -131,7 +132,7 @@ impl Facts {
     /// There is a kernel.
     pub(super) fn started(&self, kernel: &Kernel) {
         let mut now = self.now();
-        now.pid = Some(kernel.pid());
+        now.kernel = Some((kernel.pid(), kernel.downgrade()));
         let interpreter = kernel.interpreter();
         now.python = Some(PythonInfo {
             executable: interpreter.executable.clone(),
@@ -161,13 +162,26 @@ impl Facts {
             now.last_cell_ended_at = Some(Timestamp::now());
         }
         if !is_there(state) {
-            now.pid = None;
+            now.kernel = None;
         }
     }
 
     /// A cell that has run has its result.
     pub(super) fn finished(&self) {
         self.now().cells_total += 1;
+    }
+
+    /// The process number of the kernel, while there is one.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.now().kernel.as_ref().map(|(pid, _)| *pid)
+    }
+
+    /// The kernel, if it is idle: during a cell it answers nobody.
+    pub(super) fn idle_kernel(&self) -> Option<WeakKernel> {
+        let now = self.now();
+        let idle = now.state == KernelState::Idle;
+        let (_, kernel) = now.kernel.as_ref().filter(|_| idle)?;
+        Some(kernel.clone())
     }
 
     pub(super) fn status(&self, name: String, generation: u64, waiting: usize) -> SessionStatus {
@@ -188,7 +202,7 @@ impl Facts {
             execution_count: now.count,
             waiting,
             tool_calls: now.tool_calls + running.as_ref().map_or(0, |it| it.tool_calls),
-            kernel_pid: now.pid,
+            kernel_pid: now.kernel.as_ref().map(|(pid, _)| *pid),
             python: now.python.clone(),
             cwd: self.cwd.clone(),
             opened_at: self.opened_at,

@@ -80,3 +80,5 @@ mod tools_terminal;
 mod tools_terminal_leftovers;
 mod tracebacks;
 mod traces;
+mod variables;
+mod variables_hostile;

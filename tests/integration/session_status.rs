@@ -114,3 +114,70 @@ async fn a_status_follows_a_loss_to_the_next_kernel() {
     assert_eq!(session.status().state, KernelState::Dead);
     manager.end().await;
 }
+
+#[tokio::test]
+async fn the_usage_of_a_kernel_counts_what_it_has_started() {
+    let manager = Manager::start().await;
+    let session = manager.session("a");
+    assert_eq!(session.usage().await, None);
+    let code = "import os, subprocess, sys, time
+held = b'x' * 40_000_000
+until = time.process_time() + 0.3
+while time.process_time() < until: pass";
+    run(&session, code).await;
+    let alone = session.usage().await.unwrap();
+    assert_eq!(alone.processes, 1, "{alone:?}");
+    assert!(
+        (40_000_000..200_000_000).contains(&alone.rss_bytes),
+        "{alone:?}"
+    );
+    let pss = alone.pss_bytes.unwrap();
+    assert!((40_000_000..=alone.rss_bytes).contains(&pss), "{alone:?}");
+    assert!((0.25..10.0).contains(&alone.cpu_seconds), "{alone:?}");
+
+    // A child in a session of its own that has a child, whose names are no help.
+    let code = "child = subprocess.Popen([sys.executable, '-c', '''
+import os, time
+held = b'x' * 30_000_000
+until = time.process_time() + 0.3
+while time.process_time() < until: pass
+read, write = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    open('/proc/self/comm', 'w').write(') S 1 1 (')
+    os.write(write, b'x')
+    time.sleep(60)
+os.read(read, 1)
+print('ready', flush=True)
+time.sleep(60)
+'''], stdout=subprocess.PIPE, start_new_session=True)
+child.stdout.readline(); 1";
+    let outcome = run(&session, code).await;
+    assert_eq!(outcome.result.as_deref(), Some("1"), "{outcome:?}");
+    let all = session.usage().await.unwrap();
+    assert_eq!(all.processes, 3, "{all:?}");
+    assert!(all.rss_bytes >= alone.rss_bytes + 55_000_000, "{all:?}");
+    let shared = all.pss_bytes.unwrap();
+    assert!(
+        shared >= pss + 25_000_000 && shared < all.rss_bytes - 25_000_000,
+        "{all:?}"
+    );
+    assert!(all.cpu_seconds >= alone.cpu_seconds + 0.25, "{all:?}");
+
+    // What a child has used that has ended is not forgotten.
+    run(&session, "child.kill(); child.wait()").await;
+    let after = session.usage().await.unwrap();
+    assert!(after.cpu_seconds >= all.cpu_seconds, "{after:?}");
+    assert!(after.processes < 3, "{after:?}");
+
+    // While a cell runs, too.
+    let gate = Signal::new(&manager, "gate");
+    let mut cell = session.execute(Cell::new("open('gate').read()"));
+    until("the cell", || session.status().running.is_some()).await;
+    assert!(session.usage().await.is_some());
+    gate.give().await;
+    result(&mut cell).await;
+    session.close().await;
+    assert_eq!(session.usage().await, None);
+    manager.end().await;
+}
