@@ -92,8 +92,100 @@ fn print_table<const N: usize>(rows: &[[String; N]]) -> io::Result<()> {
 
 /// Prints one session.
 pub(super) fn show(session: &Value) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{session:#}")
+    let text = |path: &str| session.pointer(path).map_or_else(String::new, shown);
+    let mut facts = vec![
+        ("session", format!("{}, {}", text("/name"), text("/state"))),
+        (
+            "manager",
+            format!(
+                "{} {} ({})",
+                text("/manager/kind"),
+                text("/manager/pid"),
+                text("/manager/owner")
+            ),
+        ),
+        ("opened", text("/opened_at")),
+        ("directory", text("/cwd")),
+        (
+            "cells",
+            format!(
+                "{} in this kernel, {} in all, {} waiting; {} tool calls",
+                text("/cells"),
+                text("/cells_total"),
+                text("/waiting"),
+                text("/tool_calls")
+            ),
+        ),
+    ];
+    if session.get("kernel_pid").is_some() {
+        let kernel = format!(
+            "process {}, number {} of the session, Python {} ({})",
+            text("/kernel_pid"),
+            text("/generation"),
+            text("/python/version"),
+            text("/python/executable")
+        );
+        facts.push(("kernel", kernel));
+    }
+    if let Some(running) = session.get("running") {
+        let since = running.get("since").map_or_else(String::new, shown);
+        let cell = running.get("cell").map_or_else(String::new, shown);
+        facts.push(("running", format!("cell {cell} since {since}")));
+    }
+    let number = |path: &str| session.pointer(path).and_then(Value::as_u64);
+    if let Some(bytes) = number("/usage/pss_bytes").or_else(|| number("/usage/rss_bytes")) {
+        let usage = format!(
+            "{} in {} processes, {:.2} s of processor time",
+            bytes_in_words(bytes),
+            text("/usage/processes"),
+            session
+                .pointer("/usage/cpu_seconds")
+                .and_then(Value::as_f64)
+                .unwrap_or_default()
+        );
+        facts.push(("memory", usage));
+    }
+    {
+        let mut out = io::stdout().lock();
+        for (name, fact) in facts {
+            writeln!(out, "{name:<10} {fact}")?;
+        }
+        writeln!(out, "{:<10} {}", "variables", text("/variables/total"))?;
+    }
+    let variables = session.pointer("/variables/variables");
+    let variables = variables.and_then(Value::as_array).into_iter().flatten();
+    let mut rows = vec![["  NAME", "TYPE", "SIZE", "LENGTH"].map(str::to_owned)];
+    rows.extend(variables.map(|variable| {
+        let text = |key: &str| variable.get(key).map_or_else(String::new, shown);
+        let size = variable.get("size").and_then(Value::as_u64);
+        [
+            format!("  {}", text("name")),
+            text("type"),
+            size.map_or_else(String::new, bytes_in_words),
+            text("shape"),
+        ]
+    }));
+    if rows.len() > 1 {
+        print_table(&rows)?;
+    }
+    Ok(())
+}
+
+/// `12.3 MB`
+fn bytes_in_words(bytes: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let mut number = bytes as f64;
+    for unit in ["B", "kB", "MB", "GB"] {
+        if number < 1000.0 {
+            return if unit == "B" {
+                format!("{bytes} B")
+            } else {
+                format!("{number:.1} {unit}")
+            };
+        }
+        number /= 1000.0;
+    }
+    format!("{number:.1} TB")
 }
 
 /// An event in one line.

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
 
 use crate::execution::{LiveEvent, Outcome};
 use crate::kernel::{KernelState, Transition};
@@ -113,6 +114,8 @@ pub(super) struct EventLog {
     seq: Mutex<u64>,
     generation: AtomicU64,
     sender: broadcast::Sender<Event>,
+    /// Fires when nothing more will happen, whoever still holds a handle.
+    ended: CancellationToken,
 }
 
 impl EventLog {
@@ -122,6 +125,7 @@ impl EventLog {
             seq: Mutex::new(0),
             generation: AtomicU64::new(0),
             sender: broadcast::Sender::new(CAPACITY),
+            ended: CancellationToken::new(),
         }
     }
 
@@ -129,6 +133,7 @@ impl EventLog {
         let seq = self.seq();
         EventStream {
             receiver: self.sender.subscribe(),
+            ended: self.ended.clone(),
             seq: *seq,
             session: self.session.clone(),
             generation: self.generation.load(Ordering::Relaxed),
@@ -138,6 +143,11 @@ impl EventLog {
     /// Whether anybody watches: what costs is left out otherwise.
     pub(super) fn is_watched(&self) -> bool {
         self.sender.receiver_count() > 0
+    }
+
+    /// Nothing more will happen: those who watch see the end once they have seen everything.
+    pub(super) fn end(&self) {
+        self.ended.cancel();
     }
 
     pub(super) fn set_generation(&self, generation: u64) {
@@ -232,6 +242,7 @@ fn pieces_of(bytes: &[u8]) -> Vec<String> {
 #[derive(Debug)]
 pub struct EventStream {
     receiver: broadcast::Receiver<Event>,
+    ended: CancellationToken,
     /// The number of the latest event that was seen or missed.
     seq: u64,
     session: String,
@@ -239,14 +250,25 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// The next event; `None` when the session is gone. A watcher that was too slow gets
+    /// The next event; `None` when the session was closed and all its events were seen. A watcher that was too slow gets
     /// [`EventKind::Lagged`] in place of what it missed.
     ///
     /// # Cancel safety
     ///
     /// May be dropped and called again: nothing is lost.
     pub async fn next(&mut self) -> Option<Event> {
-        match self.receiver.recv().await {
+        let received = tokio::select! {
+            biased;
+            received = self.receiver.recv() => received,
+            () = self.ended.cancelled() => match self.receiver.try_recv() {
+                Ok(event) => Ok(event),
+                Err(broadcast::error::TryRecvError::Lagged(missed)) => {
+                    Err(broadcast::error::RecvError::Lagged(missed))
+                }
+                Err(_nothing_is_left) => return None,
+            },
+        };
+        match received {
             Ok(event) => {
                 self.seq = event.seq;
                 self.generation = event.generation;

@@ -131,6 +131,8 @@ impl Registry {
             return Ok((session.clone(), false));
         }
         let session = self.open(name.clone(), caller)?;
+        // Names that come and go leave nothing behind.
+        sessions.retain(|_, session| !session.is_closed());
         sessions.insert(name, session.clone());
         Ok((session, true))
     }

@@ -153,6 +153,7 @@ impl Worker {
                     // What ends with its manager, not by itself, is to be told by the next one.
                     let stays = done.is_none() || self.shared.is_left.load(Ordering::Acquire);
                     self.keeper.end_page(stays).await;
+                    self.shared.events.end();
                     if let Some(done) = done {
                         drop(done.send(ended));
                     }

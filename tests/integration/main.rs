@@ -53,6 +53,7 @@ mod server_cells;
 mod server_hostile;
 mod server_kit;
 mod server_life;
+mod server_looks;
 mod server_managers;
 mod session_callers;
 mod session_ledger;

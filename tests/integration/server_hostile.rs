@@ -38,8 +38,8 @@ async fn requests_that_make_no_sense_are_refused() {
         ),
         (
             "GET /warmcell/v1/sessions/..%2F.. HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(),
-            "405",
-            "",
+            "400",
+            "use 1 to 64",
         ),
         (
             post("/warmcell/v1/sessions/a%2F..%2Fb/cells", r#"{"code":"1"}"#),
