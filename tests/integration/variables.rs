@@ -155,10 +155,11 @@ async fn tables_of_pandas_are_measured_by_what_they_hold() {
     on_each_python(async |session, version| {
         // As far as it matters, what pandas looks like.
         let code = "
-import os
-os.makedirs('pandas/core', exist_ok=True)
-open('pandas/__init__.py', 'w').close(); open('pandas/core/__init__.py', 'w').close()
-open('pandas/core/frame.py', 'w').write('''
+import os, sys
+home = 'lib-%d.%d' % sys.version_info[:2]
+os.makedirs(home + '/pandas/core')
+for name in ('', '/core'): open(home + '/pandas' + name + '/__init__.py', 'w').close()
+with open(home + '/pandas/core/frame.py', 'w') as file: file.write('''
 class Index:
     def __init__(self, n): self.nbytes = 8 * n; self._n = n
     def __len__(self): return self._n
@@ -173,8 +174,7 @@ class DataFrame:
     def __sizeof__(self): 1/0
     def memory_usage(self): 1/0
 ''')
-import sys
-sys.path.insert(0, os.getcwd())
+sys.path.insert(0, os.path.abspath(home))
 from pandas.core.frame import DataFrame, Array, Index
 class Mine: nbytes = 5
 class Sub(DataFrame): pass
