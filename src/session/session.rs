@@ -10,7 +10,7 @@ use super::event::EventLog;
 use super::request::{Delivery, Place};
 use super::worker::{Control, Job};
 use super::{Cell, EventKind, EventStream, Execution, SessionName};
-use crate::execution::{ErrorClass, LiveEvent, LiveOutput, Outcome, live_output};
+use crate::execution::{ErrorClass, Interrupt, LiveEvent, LiveOutput, Outcome, live_output};
 
 /// What is kept of what a kernel prints while it is ended.
 const LAST_WORDS_BYTES: usize = 1 << 20;
@@ -25,14 +25,14 @@ pub(super) struct Shared {
     pub(super) events: EventLog,
     pub(super) generation: AtomicU64,
     /// The cell that runs: interrupts it.
-    pub(super) current: Mutex<Option<CancellationToken>>,
+    pub(super) current: Mutex<Option<Interrupt>>,
     pub(super) closed: AtomicBool,
     /// Fires when the manager is gone.
     pub(super) manager_gone: CancellationToken,
 }
 
 impl Shared {
-    pub(super) fn current(&self) -> MutexGuard<'_, Option<CancellationToken>> {
+    pub(super) fn current(&self) -> MutexGuard<'_, Option<Interrupt>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -87,7 +87,7 @@ impl Session {
 
     fn enqueue(&self, cell: Cell, is_live: bool) -> Execution {
         let (answer, result) = oneshot::channel();
-        let interrupt = CancellationToken::new();
+        let interrupt = Interrupt::new();
         let generation = self.shared.generation.load(Ordering::Relaxed);
         let (sender, live) = if is_live {
             let (sender, receiver) = live_output();
@@ -148,10 +148,11 @@ impl Session {
         execution
     }
 
-    /// Interrupts the cell that runs now; false if none does.
+    /// Interrupts the cell that runs now, as its policy says and the second time by force; false if
+    /// none does.
     pub fn interrupt(&self) -> bool {
         let current = self.shared.current().clone();
-        current.inspect(CancellationToken::cancel).is_some()
+        current.inspect(Interrupt::cancel).is_some()
     }
 
     /// Discards the kernel's state. A cell that runs is ended as interrupted; those that wait run

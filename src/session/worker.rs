@@ -14,11 +14,11 @@ use super::keeper::{Keeper, Next, NoKernel};
 use super::request::{Delivery, Place, interrupted_while_waiting};
 use super::session::Shared;
 use super::starter::Starter;
-use super::{Cell, Ended, EventKind};
+use super::{Cell, Ended, EventKind, Policy};
 use crate::config::Limits;
 use crate::execution::{
-    BackgroundOutput, Caps, CellAuthority, CellRun, CellTask, ErrorClass, How, LiveSender,
-    LossReason, Outcome, Story, outcome_of, run,
+    BackgroundOutput, Caps, CellAuthority, CellRun, CellTask, Cost, ErrorClass, How, Interrupt,
+    LiveSender, LossReason, Outcome, Stop, Story, outcome_of, run,
 };
 use crate::folders::OwnFolder;
 use crate::ids::random_hex;
@@ -32,7 +32,7 @@ pub(super) struct Job {
     /// The cell, while it waits: whoever takes it out decides what becomes of it.
     pub(super) place: Arc<Place>,
     pub(super) answer: oneshot::Sender<Delivery>,
-    pub(super) interrupt: CancellationToken,
+    pub(super) interrupt: Interrupt,
 }
 
 /// What is wanted of the session as a whole.
@@ -52,6 +52,7 @@ pub(super) struct SessionTerms {
     pub(super) limits: Limits,
     pub(super) caps: Caps,
     pub(super) end_grace: Duration,
+    pub(super) interrupt_grace: Duration,
     pub(super) commands_environment: Arc<Vec<(String, String)>>,
 }
 
@@ -73,6 +74,10 @@ pub(super) struct Worker {
 struct CellTools(Arc<Authority>);
 
 impl CellAuthority for CellTools {
+    fn interrupt(&self) {
+        self.0.interrupt();
+    }
+
     fn retire(&self) -> ToolUse {
         self.0.retire()
     }
@@ -164,7 +169,7 @@ impl Worker {
                         shared.closed.store(true, Ordering::Release);
                     }
                     wanted = Some(control);
-                    interrupt.cancel();
+                    interrupt.force();
                 }
             }
         }
@@ -200,7 +205,7 @@ impl Worker {
     async fn execute(
         &mut self,
         cell: &Cell,
-        interrupt: &CancellationToken,
+        interrupt: &Interrupt,
         live: Option<LiveSender>,
         received: &Arc<AtomicBool>,
     ) -> Outcome {
@@ -224,10 +229,18 @@ impl Worker {
                 }
             };
             self.tools.admit(kernel.pid());
-            let ran = if interrupt.is_cancelled() {
+            let is_gentle = cell.on_interrupt == Policy::Interrupt && !interrupt.is_forced();
+            let ran = if interrupt.is_cancelled() && is_gentle {
+                let sentence = "interrupted before it began; it did not run";
+                let generation = self.keeper.generation();
+                return Outcome::not_run(ErrorClass::Interrupted, sentence, generation);
+            } else if interrupt.is_cancelled() {
                 // It was interrupted while its kernel was started.
                 kernel.kill();
-                Ok(CellRun::without_output(How::Interrupted))
+                Ok(CellRun::without_output(How::Lost(
+                    Stop::Interrupt,
+                    Cost::Killed,
+                )))
             } else {
                 self.run_cell(&kernel, cell, timeout, interrupt, live.clone())
                     .await
@@ -259,20 +272,25 @@ impl Worker {
         kernel: &Kernel,
         cell: &Cell,
         timeout: Duration,
-        interrupt: &CancellationToken,
+        interrupt: &Interrupt,
         live: Option<LiveSender>,
     ) -> Result<CellRun, FrameError> {
         self.cells += 1;
         let number = self.cells;
         let shared = Arc::clone(&self.shared);
         let watched = shared.events.is_watched();
+        let grace = self.terms.interrupt_grace;
+        let grace = |policy| (policy == Policy::Interrupt).then_some(grace);
+        let (timeout_grace, interrupt_grace) = (grace(cell.on_timeout), grace(cell.on_interrupt));
         let authority = Authority::new(Terms {
             cell: number,
             grant: cell.grant.clone(),
             max_calls: cell
                 .max_tool_calls
                 .unwrap_or(self.terms.limits.max_tool_calls),
-            deadline: Some(Instant::now() + timeout),
+            // What cleans up after its time was up may call tools.
+            deadline: Instant::now()
+                .checked_add(timeout.saturating_add(timeout_grace.unwrap_or_default())),
             jobs: kernel.jobs(),
             environment: Arc::clone(&self.terms.commands_environment),
             observer: watched.then(|| tool_observer(Arc::clone(&shared), number)),
@@ -284,6 +302,8 @@ impl Worker {
         let observer = watched.then(|| {
             Box::new(move |event: &_| shared.events.output(number, &mut texts, event)) as _
         });
+        let keeper = &mut self.keeper;
+        let mut interrupting = |stop| keeper.interrupted(reason_of(stop));
         run(CellTask {
             kernel,
             code: &cell.code,
@@ -292,7 +312,10 @@ impl Worker {
             session: &self.id,
             date: &Timestamp::now().to_string(),
             timeout,
+            timeout_grace,
+            interrupt_grace,
             interrupt,
+            interrupting: &mut interrupting,
             authority: &CellTools(authority),
             caps: self.terms.caps,
             live,
@@ -315,7 +338,7 @@ impl Worker {
         let killed = Death::Ended;
         let is_closed = self.shared.closed.load(Ordering::Acquire);
         let loss = match &run.how {
-            How::Replied(reply) => {
+            How::Replied(reply) | How::Stopped(_, reply) => {
                 let report = reply.warmcell.as_ref();
                 self.keeper.completed(report.map(|report| &report.names));
                 if let Some(report) = report {
@@ -323,20 +346,18 @@ impl Worker {
                 }
                 None
             }
-            How::TimedOut => {
-                let detail = format!("timeout {} s", timeout.as_secs_f64());
-                let loss = self
-                    .keeper
-                    .lost(LossReason::Timeout, &detail, &killed, Next::Restart);
-                Some(loss)
+            How::Lost(_, Cost::Died(death)) => Some(self.keeper.died(death, Next::Restart)),
+            How::Lost(Stop::Interrupt, _) | How::Lost(_, Cost::CutShort) if is_closed => {
+                let reason = LossReason::SessionClosed;
+                Some(self.keeper.lost(reason, reason.word(), &killed, Next::Wait))
             }
-            How::Interrupted => {
-                let (reason, next) = if is_closed {
-                    (LossReason::SessionClosed, Next::Wait)
-                } else {
-                    (LossReason::Interrupt, Next::Restart)
+            How::Lost(stop, _) => {
+                let reason = reason_of(*stop);
+                let detail = match stop {
+                    Stop::Timeout => format!("timeout {} s", timeout.as_secs_f64()),
+                    Stop::Interrupt => reason.word().to_owned(),
                 };
-                Some(self.keeper.lost(reason, reason.word(), &killed, next))
+                Some(self.keeper.lost(reason, &detail, &killed, Next::Restart))
             }
             How::Died(death) | How::NotStarted(death) => {
                 Some(self.keeper.died(death, Next::Restart))
@@ -356,6 +377,14 @@ impl Worker {
             warnings,
         };
         outcome_of(run, story)
+    }
+}
+
+/// Why a kernel is lost, if it is.
+fn reason_of(stop: Stop) -> LossReason {
+    match stop {
+        Stop::Timeout => LossReason::Timeout,
+        Stop::Interrupt => LossReason::Interrupt,
     }
 }
 
