@@ -63,12 +63,15 @@ class Runner:
         except BaseException as error:  # noqa: BLE001 - see below
             # What a cell leaves behind can fail in our own code: memory that is gone, a recursion
             # limit of ten, a trace function that raises. Without a reply the cell would never end.
+            interrupted = self._interrupts.named()
             self._interrupts.end()
             if os.getpid() != self._pid:
                 self._leave(error)
             if isinstance(error, MemoryError):
                 reserve.release()
             reply = self._bare_reply(error)
+            if interrupted:
+                reply["warmcell"]["interrupted"] = True
         try:
             self._link.send("shell", "execute_reply", parent, reply)
         except MemoryError as error:
@@ -109,20 +112,20 @@ class Runner:
             syntax = True
         else:
             failure = yield from self._execute(body, last, parent)
-        interrupted = (
-            failure is not None
-            and issubclass(type(failure), KeyboardInterrupt)
-            and self._interrupts.named()
-        )
+        # Asked for while code of the cell ran; what became of it is another matter.
+        interrupted = self._interrupts.named()
         self._interrupts.end()
         if os.getpid() != self._pid:
             self._leave(failure)
         reply: dict[str, Any] = {"status": "ok", "execution_count": self._count}
         own: dict[str, Any] = {"cell": cell}
+        if interrupted:
+            own["interrupted"] = True
         if failure is not None:
             if issubclass(type(failure), MemoryError):
                 reserve.release()
-            failures.describe(failure, syntax, interrupted, reply, own)
+            raised = interrupted and issubclass(type(failure), KeyboardInterrupt)
+            failures.describe(failure, syntax, raised, reply, own)
             # What goes with it goes on the ground too: that may run code, or warn of what it was.
             last_holder = [failure]
             failure = None

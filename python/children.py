@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Children that the cell's own code has started, and may want to wait for.
 started: set[int] = set()
+# What to do when os.system() has ended.
+after_shell: Callable[[], None] | None = None
 # Whether any process was begun in the ways that are wrapped here.
 _began = False
 
@@ -131,7 +133,10 @@ def _shell(cell: Callable[[], int], function: Any) -> Any:
         number = str(cell())
         if _os.environ.get(CELL, number) != number:
             command = f"export {CELL}={number}\n".encode() + os.fsencode(command)
-        return function(command)
+        status = function(command)
+        if after_shell is not None:
+            after_shell()
+        return status
 
     return system
 

@@ -15,12 +15,14 @@ from _signal import signal as set_handler
 from _thread import get_ident
 from struct import unpack_from
 
-from . import ground, signals, streams
+from . import children, ground, signals, streams
 from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import os
 
 # So often a signal is put off: for a second, as signals come every 75 ms.
 _PATIENCE = 13
+# What cleans up after an interrupt has half a second before it is interrupted again.
+_REST = 7
 _IMPORT = "<frozen importlib._bootstrap>"
 
 TYPE_CHECKING = False
@@ -51,6 +53,10 @@ class Interrupts:
         self._deferred = False
         # How often it was raised later, and whether it is yet to be.
         self._postponements = 0
+        # So many signals are let pass while the cell cleans up.
+        self._rest = 0
+        # A cancellation is on its way to the loop: one that blocks never comes to it.
+        self._cancelling = False
         self._tracing = False
         self._codes: tuple[CodeType, ...] = ()
         # What to cancel while the cell awaits; True before it is known.
@@ -58,6 +64,7 @@ class Interrupts:
         # One object, so that it can be told from another.
         self._handler = self._handle
         link.after_write = streams.after_write = self._after_write
+        children.after_shell = self._after_shell
 
     def watch(self, page_fd: int) -> None:
         """The page that names the cell to interrupt."""
@@ -67,8 +74,8 @@ class Interrupts:
     def begin(self, cell: int) -> None:
         """A cell begins; nothing is raised before arm()."""
         self._cell = cell
-        self._heeded = self._deferred = False
-        self._postponements = 0
+        self._heeded = self._deferred = self._cancelling = False
+        self._postponements = self._rest = 0
         set_handler(SIGINT, self._handler)
 
     def arm(self, code: CodeType) -> None:
@@ -112,6 +119,7 @@ class Interrupts:
         self._waiting = (loop, task)
         if self._deferred:
             self._deferred = False
+            self._rest = _REST
             task.cancel()
 
     def wait_over(self) -> None:
@@ -132,16 +140,35 @@ class Interrupts:
         self._heeded = True
         waiting = self._waiting
         if waiting is None or self._on_stack(frame):
-            self._deferred = False
-            if not self._postponed(frame):
-                raise KeyboardInterrupt
+            self._raise(frame)
             return
         if waiting is True:
             self._deferred = True
             return
         self._deferred = False
-        loop, task = waiting
-        loop.call_soon_threadsafe(task.cancel)
+        if self._cancelling:
+            # The loop has not come to it: something that runs in it takes long.
+            self._raise(frame)
+        elif self._rest:
+            # It may be cleaning up: that cannot be seen where it awaits.
+            self._rest -= 1
+        else:
+            self._rest = _REST
+            self._cancelling = True
+            loop, task = waiting
+            loop.call_soon_threadsafe(self._cancel, task)
+
+    def _cancel(self, task: Any) -> None:
+        self._cancelling = False
+        task.cancel()
+
+    def _raise(self, frame: FrameType | None) -> None:
+        self._deferred = False
+        if self._rest and _is_handling():
+            self._rest -= 1
+        elif not self._postponed(frame):
+            self._rest = _REST
+            raise KeyboardInterrupt
 
     def _postponed(self, frame: FrameType | None) -> bool:
         """Whether it is raised later, where what runs now returns to.
@@ -165,6 +192,7 @@ class Interrupts:
         def interrupt(_frame: FrameType, _event: str, _argument: object) -> None:
             self._stop_tracing()
             if self._armed and self.named():
+                self._rest = _REST
                 raise KeyboardInterrupt
 
         outside.f_trace = interrupt
@@ -185,6 +213,11 @@ class Interrupts:
         if self._armed and self.named():
             self._deliver(sys._getframe(1))
 
+    def _after_shell(self) -> None:
+        """os.system() has ended; while it runs the C library ignores SIGINT."""
+        if self._armed and not self._heeded and get_ident() == self._main_thread and self.named():
+            self._deliver(sys._getframe(1))
+
     def _on_stack(self, frame: FrameType | None) -> bool:
         while frame is not None:
             for code in self._codes:
@@ -198,4 +231,18 @@ class Interrupts:
         self._armed = False
         self._cell = 0
         self._link.after_write = streams.after_write = None
+        children.after_shell = None
         set_handler(SIGINT, default_int_handler)
+
+
+def _is_handling() -> bool:
+    """Whether what runs now is the cleaning up: ``except``, ``finally`` or ``__exit__``."""
+    error = sys.exc_info()[1]
+    for _ in range(16):
+        if error is None:
+            return False
+        kind = type(error)
+        if issubclass(kind, KeyboardInterrupt) or kind.__name__ == "CancelledError":
+            return True
+        error = error.__context__
+    return False

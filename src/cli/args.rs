@@ -131,7 +131,7 @@ pub(super) struct ExecArguments {
     #[arg(long, value_name = "POLICY", default_value = "restart")]
     pub(super) on_timeout: PolicyArgument,
 
-    /// What to do with a cell that is interrupted.
+    /// What to do with a cell that is interrupted. A second interrupt kills the kernel in any case.
     #[arg(long, value_name = "POLICY", default_value = "restart")]
     pub(super) on_interrupt: PolicyArgument,
 
@@ -145,12 +145,15 @@ pub(super) struct ExecArguments {
 pub(super) enum PolicyArgument {
     /// Kill the kernel and start a fresh one.
     Restart,
+    /// Raise `KeyboardInterrupt`, and keep state if the cell ends within 3 s; else kill the kernel.
+    Interrupt,
 }
 
 impl From<PolicyArgument> for Policy {
     fn from(policy: PolicyArgument) -> Self {
         match policy {
             PolicyArgument::Restart => Self::Restart,
+            PolicyArgument::Interrupt => Self::Interrupt,
         }
     }
 }

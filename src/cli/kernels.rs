@@ -1,18 +1,19 @@
 //! Where cells of the command line run: in a kernel of this process, or in a session of the
 //! background server.
 
+use std::future::pending;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio_util::sync::CancellationToken;
-
 use super::args::ExecArguments;
 use crate::client::{ClientError, Home, RemoteCell, Taken};
 use crate::config::Caller;
 use crate::environment::scrub;
-use crate::execution::{ErrorClass, LiveEvent, LiveOutput, LiveSender, Outcome, live_output};
+use crate::execution::{
+    ErrorClass, Interrupt, LiveEvent, LiveOutput, LiveSender, Outcome, live_output,
+};
 use crate::server::{CallerOrder, CellOrder};
 use crate::session::{Cell, Ended, Registry, Session};
 use crate::tools::Grant;
@@ -34,7 +35,7 @@ pub(super) enum Kernels {
 /// A cell that was begun.
 pub(super) struct Begun {
     /// Interrupts it.
-    pub(super) interrupt: CancellationToken,
+    pub(super) interrupt: Interrupt,
     /// What it prints, if it was asked for.
     pub(super) live: Option<LiveOutput>,
     /// Its result.
@@ -137,7 +138,7 @@ impl Remote {
     }
 
     fn begin(&self, arguments: &ExecArguments, cell: Cell, is_live: bool) -> Begun {
-        let interrupt = CancellationToken::new();
+        let interrupt = Interrupt::new();
         let (sender, live) = if is_live {
             let (sender, live) = live_output();
             (Some(sender), Some(live))
@@ -188,7 +189,7 @@ struct Running {
     name: String,
     home: Home,
     opened: Arc<AtomicBool>,
-    interrupt: CancellationToken,
+    interrupt: Interrupt,
 }
 
 impl Running {
@@ -230,12 +231,22 @@ impl Running {
             cell.hand_on(live);
         }
         let mut result = std::pin::pin!(cell.outcome());
-        let (mut outcome, missed) = tokio::select! {
-            result = &mut result => result?,
-            () = self.interrupt.cancelled() => {
-                // If it cannot be asked, the end of our connection interrupts the cell.
-                client.interrupt_cell(&id).await?;
-                result.await?
+        let mut asked = 0;
+        let (mut outcome, missed) = loop {
+            let again = async {
+                match asked {
+                    0 => self.interrupt.cancelled().await,
+                    1 => self.interrupt.forced().await,
+                    _ => pending().await,
+                }
+            };
+            tokio::select! {
+                result = &mut result => break result?,
+                () = again => {
+                    asked += 1;
+                    // If it cannot be asked, the end of our connection interrupts the cell.
+                    client.interrupt_cell(&id).await?;
+                }
             }
         };
         if missed > 0 {

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
 use super::writer::Taken;
-use crate::execution::{Outcome, Status};
+use crate::execution::{Interrupt, Outcome, Status};
 
 /// A reader that takes nothing for so long does not read.
 const STALLED: Duration = Duration::from_secs(1);
@@ -63,11 +62,12 @@ impl Signals {
         }
     }
 
-    /// Waits for the result of a cell; a signal meanwhile interrupts it. One that comes too late for
+    /// Waits for the result of a cell; a signal meanwhile interrupts it, a second one by force. One
+    /// that comes too late for
     /// that counts for what is done next.
     pub(super) async fn interrupting(
         &mut self,
-        interrupt: &CancellationToken,
+        interrupt: &Interrupt,
         running: impl Future<Output = Outcome>,
     ) -> Outcome {
         let mut running = pin!(running);

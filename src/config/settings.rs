@@ -86,6 +86,9 @@ pub struct Settings {
     pub terminal_timeout: Duration,
     /// How long an orderly end may take; default 1 s.
     pub end_grace: Duration,
+    /// How long a cell may take to end that is interrupted and whose policy is to keep the kernel;
+    /// then that is killed. It may go beyond the cell's time limit by that. Default 3 s.
+    pub interrupt_grace: Duration,
     /// A private folder in which it is noted what each session holds, so that the next manager can
     /// say what was lost when this one is killed; made with mode 0700 if it is not there. One manager
     /// at a time may have it. Default none: nothing is noted.
@@ -107,6 +110,7 @@ impl Settings {
             max_stderr_bytes: 10_000,
             terminal_timeout: Duration::from_secs(180),
             end_grace: Duration::from_secs(1),
+            interrupt_grace: Duration::from_secs(3),
             ledger: None,
             adopt_orphans: false,
         }

@@ -4,19 +4,16 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, sleep_until};
 
 use super::live::LiveSender;
 use super::output::{CellOutput, Observer};
-use super::{Caps, CellAuthority, Progress};
+use super::stopping::Stopping;
+use super::{Caps, CellAuthority, Interrupt, Progress};
 use crate::jupyter::{ExecuteReply, FrameError};
-use crate::kernel::{CellEnd, CellRequest, Death, Ending, Kernel};
+use crate::kernel::{CellRequest, Death, Ending, Kernel};
 use crate::output::Windowed;
 use crate::tools::ToolUse;
-
-/// How long the end of a killed kernel's cell is waited for; the kernel's task answers in 20 ms.
-const END_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A cell and its circumstances.
 pub struct CellTask<'a> {
@@ -36,8 +33,15 @@ pub struct CellTask<'a> {
     pub date: &'a str,
     /// Its time limit.
     pub timeout: Duration,
-    /// Fires when somebody interrupts it.
-    pub interrupt: &'a CancellationToken,
+    /// How long it may take to end by itself when its time is up, interrupted in place; if none its
+    /// kernel is killed at once.
+    pub timeout_grace: Option<Duration>,
+    /// The same when somebody interrupts it.
+    pub interrupt_grace: Option<Duration>,
+    /// With which somebody interrupts it.
+    pub interrupt: &'a Interrupt,
+    /// Told when it is interrupted in place.
+    pub interrupting: &'a mut (dyn FnMut(Stop) + Send),
     /// Its authority to call tools.
     pub authority: &'a Arc<dyn CellAuthority>,
     /// Is told what can be asked while it runs.
@@ -58,15 +62,38 @@ impl std::fmt::Debug for CellTask<'_> {
     }
 }
 
+/// Why a cell was not to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Its time was up.
+    Timeout,
+    /// Somebody has interrupted it.
+    Interrupt,
+}
+
+/// How a cell that was not to go on cost its kernel.
+#[derive(Debug)]
+pub enum Cost {
+    /// It was killed at once.
+    Killed,
+    /// The cell was interrupted in place, did not end within this time, and the kernel was killed.
+    Deaf(Duration),
+    /// The cell was interrupted in place, and the kernel was killed before the cell's time to end
+    /// was over: it was interrupted again, or its session was closed or reset.
+    CutShort,
+    /// The cell was interrupted in place, and the kernel has died of it.
+    Died(Death),
+}
+
 /// How a cell ended.
 #[derive(Debug)]
 pub enum How {
     /// It ran to its end; the kernel lives.
     Replied(Box<ExecuteReply>),
-    /// Its time was up; the kernel was killed.
-    TimedOut,
-    /// It was interrupted; the kernel was killed.
-    Interrupted,
+    /// It was interrupted in place before its code had ended, and has ended; the kernel lives.
+    Stopped(Stop, Box<ExecuteReply>),
+    /// It was not to go on, and the kernel is gone.
+    Lost(Stop, Cost),
     /// The kernel ended.
     Died(Death),
     /// The kernel was gone before; the cell did not run.
@@ -143,17 +170,30 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
         date: task.date,
         sink: Arc::clone(&sink) as _,
     }));
-    let stopped = tokio::select! {
+    let stop = tokio::select! {
         biased;
         end = &mut executing => Err(end?),
-        () = task.interrupt.cancelled() => Ok(How::Interrupted),
-        () = sleep_until(began + task.timeout) => Ok(How::TimedOut),
+        () = task.interrupt.cancelled() => Ok(Stop::Interrupt),
+        () = sleep_until(began + task.timeout) => Ok(Stop::Timeout),
     };
-    let (how, dropped_messages, background) = match stopped {
+    let (how, dropped_messages, background) = match stop {
         Err(end) => (how_of(end.ending), end.dropped_messages, end.background),
-        Ok(how) => {
-            task.kernel.kill();
-            let end: Option<CellEnd> = timeout(END_DEADLINE, executing).await.ok().transpose()?;
+        Ok(stop) => {
+            let grace = match stop {
+                Stop::Timeout => task.timeout_grace,
+                Stop::Interrupt => task.interrupt_grace,
+            };
+            let grace = grace.filter(|_| !task.interrupt.is_forced());
+            if grace.is_some() {
+                (task.interrupting)(stop);
+            }
+            let stopping = Stopping {
+                kernel: task.kernel,
+                cell: task.cell,
+                interrupt: task.interrupt,
+                authority: task.authority.as_ref(),
+            };
+            let (how, end) = stopping.end(stop, grace, executing).await?;
             let (dropped, background) =
                 end.map_or((0, None), |end| (end.dropped_messages, end.background));
             (how, dropped, background)
@@ -180,6 +220,6 @@ fn how_of(ending: Ending) -> How {
         Ending::NotStarted(death) => How::NotStarted(death),
         Ending::Died(death) => How::Died(death),
         // Somebody else has killed it: the session was closed or reset.
-        Ending::Killed => How::Interrupted,
+        Ending::Killed => How::Lost(Stop::Interrupt, Cost::Killed),
     }
 }

@@ -64,6 +64,7 @@ pub(super) fn new_kernel_line(loss: &Loss) -> String {
 }
 
 pub(super) const KILLED: &str = "the kernel was killed and restarted";
+pub(super) const RESTARTED: &str = "a fresh one was started";
 
 /// `[timed out after 1 s; the kernel was killed and restarted: 3 cells and x are lost; ...]`.
 pub(super) fn loss_line(error: &str, verb: &str, loss: Option<&Loss>, advice: &str) -> String {

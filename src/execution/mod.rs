@@ -1,23 +1,28 @@
 //! One cell, from its source to its result.
 //!
-//! - `cell`: runs it on a kernel under its limits; - `output`: collects what it prints;
+//! - `cell`: runs it on a kernel under its limits; - `stopping`: ends it before its time;
+//! - `interrupt`: how it is interrupted from elsewhere; - `output`: collects what it prints;
 //! - `live`: hands that on to somebody who reads along; - `progress`: what it has done so far;
-//! - `outcome`: the result object;
-//! - `text`: what a reader of the result sees.
+//! - `outcome`: the result object; - `ended`: what its end means; - `text` and `losses`: what a
+//!   reader of the result sees.
 //!
 //! Tools are known only as an authority that a cell has and loses.
 
 mod authority;
 mod cell;
+mod ended;
+mod interrupt;
 mod live;
 mod losses;
 mod outcome;
 mod output;
 mod progress;
+mod stopping;
 mod text;
 
 pub use authority::CellAuthority;
-pub use cell::{CellRun, CellTask, How, run};
+pub use cell::{CellRun, CellTask, Cost, How, Stop, run};
+pub use interrupt::Interrupt;
 pub use live::{LiveEvent, LiveOutput, LiveSender, live_output};
 pub use losses::Loss;
 pub use outcome::{

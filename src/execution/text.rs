@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::losses::{KILLED, loss_line, new_kernel_line};
+use super::ended::Ended;
+use super::losses::new_kernel_line;
 use super::{
     BackgroundOutput, BesideStreams, CellRun, ErrorClass, How, KernelReport, Loss, Outcome,
     ReportedState, Status,
 };
-use crate::jupyter::{CellReport, ExecuteReply, ReplyStatus};
 
 /// Characters of `result`.
 pub(super) const RESULT_CHARS: usize = 2_000;
@@ -41,7 +41,7 @@ pub struct Story {
 
 /// Makes the result.
 pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
-    let ended = Ended::of(&run.how, &story);
+    let ended = Ended::of(&run.how, story.timeout, story.loss.as_ref());
     let result = run.result.as_deref();
     let mut text = Text::default();
     let mut notices = Vec::new();
@@ -150,139 +150,13 @@ impl Outcome {
     }
 }
 
-/// What a cell's end means.
-struct Ended {
-    status: Status,
-    exit_code: i64,
-    error: Option<String>,
-    class: Option<ErrorClass>,
-    traceback: Option<String>,
-    /// The line at the end of the output.
-    line: Option<String>,
-}
-
-impl Ended {
-    fn of(how: &How, story: &Story) -> Self {
-        let killed = |status, class, error: String, verb: &str, advice: &str| Self {
-            status,
-            exit_code: -1,
-            line: Some(loss_line(&error, verb, story.loss.as_ref(), advice)),
-            error: Some(error),
-            class: Some(class),
-            traceback: None,
-        };
-        match how {
-            How::Replied(reply) => Self::of_reply(reply),
-            How::TimedOut => killed(
-                Status::Timeout,
-                ErrorClass::Timeout,
-                format!("timed out after {}", seconds(story.timeout)),
-                KILLED,
-                "rebuild what you need, or give the cell more time",
-            ),
-            How::Interrupted => killed(
-                Status::Interrupted,
-                ErrorClass::Interrupted,
-                "interrupted".to_owned(),
-                KILLED,
-                "rebuild what you need",
-            ),
-            How::Died(death) | How::NotStarted(death) => killed(
-                Status::Error,
-                ErrorClass::KernelDied,
-                format!("the kernel {death} while running the cell"),
-                "a fresh one was started",
-                "rebuild what you need",
-            ),
-        }
-    }
-
-    fn of_reply(reply: &ExecuteReply) -> Self {
-        let nothing = CellReport::default();
-        let report = reply.warmcell.as_ref().unwrap_or(&nothing);
-        if reply.status == ReplyStatus::Ok {
-            return Self {
-                status: Status::Success,
-                exit_code: 0,
-                error: None,
-                class: None,
-                traceback: None,
-                line: None,
-            };
-        }
-        if let Some(exit) = &report.exit {
-            let number = exit.number.as_ref();
-            let argument = exit.text.as_ref().map_or_else(
-                || number.map_or_else(|| exit.code.to_string(), Clone::clone),
-                |text| format!("{:?}", text.chars().take(200).collect::<String>()),
-            );
-            return Self {
-                status: Status::Error,
-                exit_code: exit.code,
-                error: Some(format!("the cell called sys.exit({argument})")),
-                class: Some(ErrorClass::Exit),
-                traceback: None,
-                line: Some(format!(
-                    "[the cell called sys.exit({argument}); state is kept]"
-                )),
-            };
-        }
-        let (class, line, place) = match &report.error {
-            Some(error) => (
-                class_of(&error.class),
-                error.line.clone(),
-                error.place.clone(),
-            ),
-            None => (ErrorClass::Exception, String::new(), None),
-        };
-        let mut line = if line.is_empty() {
-            format!("{}: {}", reply.ename, reply.evalue)
-        } else {
-            line
-        };
-        if let Some(place) = place {
-            line = format!("{line} ({place})");
-        }
-        let interrupted = class == ErrorClass::Interrupted;
-        let traceback = reply.traceback.join("\n");
-        Self {
-            status: if interrupted {
-                Status::Interrupted
-            } else {
-                Status::Error
-            },
-            exit_code: if interrupted { -1 } else { 1 },
-            // A failure never goes without a word, whatever became of its traceback.
-            traceback: Some(if traceback.is_empty() {
-                line.clone()
-            } else {
-                traceback
-            }),
-            error: Some(line),
-            class: Some(class),
-            line: None,
-        }
-    }
-}
-
-/// The class that the kernel gives, as one of those that it may give.
-fn class_of(word: &str) -> ErrorClass {
-    match word {
-        "syntax" => ErrorClass::Syntax,
-        "missing_module" => ErrorClass::MissingModule,
-        "interrupted" => ErrorClass::Interrupted,
-        "limit" => ErrorClass::Limit,
-        _ => ErrorClass::Exception,
-    }
-}
-
 fn kernel_report(how: &How, loss: Option<&Loss>, story: &Story) -> KernelReport {
     let earlier = story.earlier_loss.as_ref();
     let untold = earlier
         .filter(|(_, told)| !told)
         .map(|(loss, _)| &loss.lost);
     let (state, reason, lost) = match (how, loss) {
-        (How::Replied(_), None) => (
+        (How::Replied(_) | How::Stopped(..), None) => (
             if story.first_cell {
                 ReportedState::Fresh
             } else {
@@ -329,11 +203,6 @@ fn background_line(background: &BackgroundOutput) -> String {
         "[{} bytes printed between cells: {cut}{text}]",
         background.bytes_total
     )
-}
-
-/// A time limit in words: `1 s`, `0.25 s`.
-pub(crate) fn seconds(duration: Duration) -> String {
-    format!("{} s", duration.as_secs_f64())
 }
 
 pub(super) fn round_2(duration: Duration) -> f64 {

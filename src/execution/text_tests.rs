@@ -1,7 +1,8 @@
 //! The text of results, word for word.
 
 use super::*;
-use crate::execution::{LossReason, Lost, LostName};
+use crate::execution::{Cost, LossReason, Lost, LostName, Stop};
+use crate::jupyter::ExecuteReply;
 use crate::kernel::Death;
 use crate::output::Windowed;
 use crate::provisioner::KernelExit;
@@ -75,7 +76,7 @@ fn loss(reason: LossReason, detail: &str, lost: Lost) -> Loss {
 fn a_timeout_says_what_is_lost_as_in_trace_4() {
     let lost = loss(LossReason::Timeout, "timeout 1 s", names(&["x"], 1, 3));
     let outcome = outcome_of(
-        ran(How::TimedOut, "b\n"),
+        ran(How::Lost(Stop::Timeout, Cost::Killed), "b\n"),
         Story {
             loss: Some(lost),
             ..story()
@@ -137,7 +138,7 @@ fn two_losses_that_nobody_was_told_are_told_together() {
         first_cell: true,
         ..story()
     };
-    let outcome = outcome_of(ran(How::Interrupted, ""), both);
+    let outcome = outcome_of(ran(How::Lost(Stop::Interrupt, Cost::Killed), ""), both);
     assert_eq!(outcome.kernel.lost, Some(names(&["a", "b"], 2, 3)));
     assert_eq!(outcome.kernel.reason, Some(LossReason::Interrupt));
     assert_eq!(outcome.status, Status::Interrupted);

@@ -129,6 +129,9 @@ pub struct CellReport {
     /// Where and how the cell failed.
     #[serde(deserialize_with = "or_default")]
     pub error: Option<ErrorPlace>,
+    /// Whether it was interrupted before its code had ended, whatever it made of that.
+    #[serde(deserialize_with = "or_default")]
+    pub interrupted: bool,
 }
 
 /// A call of `sys.exit`.

@@ -40,7 +40,7 @@ fn a_full_reply_is_read() {
             "unknown":{"deep":[1]},
             "warmcell":{"cell":9,"exit":{"code":3,"text":"t"},
               "names":{"set":[["x","list"],["y","int"]],"del":["z"],"total":2},
-              "warnings":["w"],"error":{"class":"exception","line":"E: x","place":"<cell 4>, line 2"}}}"#,
+              "warnings":["w"],"interrupted":true,"error":{"class":"exception","line":"E: x","place":"<cell 4>, line 2"}}}"#,
     )
     .unwrap();
     let expected = ExecuteReply {
@@ -70,6 +70,7 @@ fn a_full_reply_is_read() {
                 line: "E: x".to_owned(),
                 place: Some("<cell 4>, line 2".to_owned()),
             }),
+            interrupted: true,
         }),
     };
     assert_eq!(reply, expected);

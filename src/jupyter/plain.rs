@@ -74,6 +74,7 @@ pub(super) fn reply(bytes: &[u8]) -> Option<ExecuteReply> {
             names: Names { set, del, total },
             warnings,
             error: None,
+            interrupted: false,
         }),
     })
 }

@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 use super::handle::Command;
 use super::link::Link;
 use super::question::Question;
-use super::{CellEnd, Death, Ending, Escalation, FrameBudget, Pressure, SharedSink, Step};
+use super::{CellEnd, Death, Ending, Escalation, FrameBudget, Pressure, SharedSink};
 use crate::jupyter::ExecuteReply;
 use crate::output::Tail;
-use crate::process::{InterruptPage, PipeReader};
+use crate::process::{InterruptPage, PipeReader, StartTick};
 use crate::provisioner::{KernelExit, KernelProcess, ProvisionedKernel};
 
 /// Bytes read from a pipe at a time: what a pipe holds.
@@ -41,11 +41,23 @@ pub(super) struct Running {
     pub(super) pressure: Option<Arc<Pressure>>,
     pub(super) done: oneshot::Sender<CellEnd>,
     pub(super) dropped: u64,
+    began: StartTick,
     /// What was printed before the cell was handed over.
     pub(super) earlier: Option<(String, u64)>,
     /// The reply was read; so many bytes of stdout and stderr belong to the cell yet.
     pub(super) reply: Option<Box<ExecuteReply>>,
     pub(super) rest: [usize; 2],
+}
+
+/// An interrupt under way.
+#[derive(Debug)]
+pub(super) struct Interrupting {
+    began: Instant,
+    plan: Escalation,
+    /// When the latest signal was sent, counted from the first.
+    sent: Duration,
+    /// What has started before this was interrupted, or is not meant.
+    swept: StartTick,
 }
 
 #[derive(Debug)]
@@ -64,7 +76,7 @@ pub(super) struct Actor {
     cleared: watch::Sender<Option<usize>>,
     pub(super) running: Option<Running>,
     pub(super) question: Option<Question>,
-    pub(super) interrupt: Option<(Instant, Escalation)>,
+    pub(super) interrupt: Option<Interrupting>,
     /// The end is asked for; by then it must have come.
     pub(super) shutdown: Option<(Instant, Option<SharedSink>)>,
     pub(super) buffer: Box<[u8]>,
@@ -142,7 +154,7 @@ impl Actor {
                 .and_then(|running| running.pressure.clone());
             // A cell that has replied waits for its reader alone: what is written now is not its own.
             let replied = self.running.as_ref().is_some_and(|it| it.reply.is_some());
-            let full = replied || pressure.as_ref().is_some_and(|pressure| pressure.is_full());
+            let full = replied || pressure.as_ref().is_some_and(|it| self.is_full(it));
             let alarm = self.alarm();
             let [stdout, stderr] = &self.pipes;
             tokio::select! {
@@ -157,6 +169,12 @@ impl Actor {
                     }
                     None => return Stop::Killed,
                 },
+                // Before what is read: a flood would keep it from ever being due.
+                () = sleep_until(alarm.unwrap_or_else(Instant::now)), if alarm.is_some() => {
+                    if self.alarm_rings() {
+                        return Stop::Killed;
+                    }
+                }
                 () = self.link.ready(), if !full && self.linked => match self.read_link() {
                     Ok(()) => {}
                     // It has said goodbye, and takes the time that it was given.
@@ -166,11 +184,6 @@ impl Actor {
                 () = stdout.readable(), if self.open[0] && !full => self.read_pipe(0),
                 () = stderr.readable(), if self.open[1] && !full => self.read_pipe(1),
                 () = relieved(pressure.as_ref()), if full => {}
-                () = sleep_until(alarm.unwrap_or_else(Instant::now)), if alarm.is_some() => {
-                    if self.alarm_rings() {
-                        return Stop::Killed;
-                    }
-                }
             }
             self.settle();
         }
@@ -205,6 +218,7 @@ impl Actor {
                     pressure,
                     done,
                     dropped: 0,
+                    began: StartTick::now(),
                     earlier,
                     reply: None,
                     rest: [0; 2],
@@ -224,16 +238,10 @@ impl Actor {
                     self.link.send(frame);
                 }
             },
-            Command::Interrupt { cell, plan } => {
-                // A cell that has replied is over, even if somebody reads its output slowly.
-                let is_running =
-                    |running: &Running| running.cell == cell && running.reply.is_none();
-                if self.running.as_ref().is_some_and(is_running) {
-                    self.page.name(cell);
-                    self.process.interrupt();
-                    // A second interrupt does not lengthen the grace of the first.
-                    self.interrupt.get_or_insert((Instant::now(), plan));
-                }
+            Command::Interrupt { cell, plan, sent } => {
+                self.interrupt_cell(cell, plan);
+                // Whoever asked may be gone.
+                sent.send(()).ok();
             }
             Command::Shutdown { frame, grace, sink } => {
                 if self.running.is_some() {
@@ -246,12 +254,52 @@ impl Actor {
         None
     }
 
+    fn interrupt_cell(&mut self, cell: u64, plan: Escalation) {
+        let Some(running) = self.running.as_mut().filter(|it| it.cell == cell) else {
+            return;
+        };
+        if running.reply.is_some() {
+            // It is over, and no longer waits for somebody who reads its output slowly.
+            running.pressure = None;
+            return;
+        }
+        let swept = running.began;
+        self.page.name(cell);
+        // A second interrupt does not lengthen the grace of the first.
+        self.interrupt.get_or_insert(Interrupting {
+            began: Instant::now(),
+            plan,
+            sent: Duration::ZERO,
+            swept,
+        });
+        self.signal();
+    }
+
+    /// Sends the signal of an interrupt, again or for the first time. What the cell waits for gets
+    /// it once, so that it can clean up.
+    fn signal(&mut self) {
+        if let Some(interrupt) = &mut self.interrupt {
+            let since = std::mem::replace(&mut interrupt.swept, StartTick::now());
+            self.process.interrupt(since);
+        }
+    }
+
+    /// Whether nothing more is to be read before the reader has taken some. The end of a cell that
+    /// is interrupted is not to wait for a reader.
+    fn is_full(&self, pressure: &Pressure) -> bool {
+        if self.interrupt.is_some() {
+            pressure.is_overfull()
+        } else {
+            pressure.is_full()
+        }
+    }
+
     /// When something is due.
     fn alarm(&self) -> Option<Instant> {
         let interrupt = self
             .interrupt
             .as_ref()
-            .map(|(began, plan)| *began + plan.after(began.elapsed()).at());
+            .map(|it| it.began + it.plan.after(it.sent).at());
         let shutdown = self.shutdown.as_ref().map(|(deadline, _)| *deadline);
         interrupt.into_iter().chain(shutdown).min()
     }
@@ -265,15 +313,17 @@ impl Actor {
         {
             return true;
         }
-        let Some((began, plan)) = &self.interrupt else {
+        let Some(interrupt) = &mut self.interrupt else {
             return false;
         };
-        let elapsed = began.elapsed();
-        if elapsed >= plan.grace {
+        let elapsed = interrupt.began.elapsed();
+        if elapsed >= interrupt.plan.grace {
             return true;
         }
-        if matches!(plan.after(elapsed), Step::Resend { .. }) {
-            self.process.interrupt();
+        // It may be the end that is due.
+        if elapsed >= interrupt.plan.after(interrupt.sent).at() {
+            interrupt.sent = elapsed;
+            self.signal();
         }
         false
     }

@@ -62,6 +62,7 @@ pub(super) enum Command {
     Interrupt {
         cell: u64,
         plan: Escalation,
+        sent: oneshot::Sender<()>,
     },
     Shutdown {
         frame: Vec<u8>,
@@ -169,17 +170,20 @@ impl Kernel {
         }))
     }
 
-    /// Interrupts a cell and leaves the kernel alive for a grace; then it is killed. A cell that is
-    /// not running is not hit.
+    /// Interrupts a cell, and what it waits for, and leaves the kernel alive for a grace; then it is
+    /// killed. Returns when the first signal was sent. A cell that is not running is not hit.
+    ///
+    /// # Cancel safety
+    ///
+    /// If dropped, the interrupt goes on.
     pub async fn interrupt(&self, cell: u64, grace: Duration) {
         let plan = Escalation { grace };
+        let (sent, is_sent) = oneshot::channel();
+        let command = Command::Interrupt { cell, plan, sent };
         // If the actor is gone there is nothing to interrupt.
-        drop(
-            self.0
-                .commands
-                .send(Command::Interrupt { cell, plan })
-                .await,
-        );
+        if self.0.commands.send(command).await.is_ok() {
+            drop(is_sent.await);
+        }
     }
 
     /// Kills the kernel and everything it has started, at once.

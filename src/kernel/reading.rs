@@ -47,7 +47,10 @@ impl Actor {
                 // The kernel has flushed before it replied: what is in the pipes now is the cell's.
                 running.rest = [self.pipes[0].waiting(), self.pipes[1].waiting()];
                 running.reply = Some(Box::new(reply));
-                self.interrupt = None;
+                if self.interrupt.take().is_some() {
+                    // Its end does not wait for somebody who reads its output slowly.
+                    running.pressure = None;
+                }
             }
             (
                 Channel::Iopub,

@@ -8,6 +8,9 @@ use tokio::sync::Notify;
 
 use crate::jupyter::RawMessage;
 
+/// So much more than usual may wait for a reader where a cell is to come to its end.
+const OVERFULL: usize = 32;
+
 /// Takes what a cell prints and shows, as it comes. Called from the kernel's task: must not block.
 pub trait CellSink: Send + Debug {
     /// Bytes of stdout.
@@ -63,6 +66,11 @@ impl Pressure {
     /// Whether to wait before more is read.
     pub fn is_full(&self) -> bool {
         self.waiting.load(Ordering::Acquire) >= self.limit
+    }
+
+    /// Whether to wait also when waiting is to be avoided: at 32 times the limit.
+    pub fn is_overfull(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) >= self.limit.saturating_mul(OVERFULL)
     }
 
     /// Waits until it is no longer full; one waits at a time.

@@ -6,6 +6,7 @@
 
 mod control;
 mod error;
+mod foreground;
 mod limits;
 mod orphans;
 mod pidfd;
@@ -20,6 +21,7 @@ mod watch;
 
 pub use control::{ControlSocket, MAX_CONTROL_MESSAGE_BYTES};
 pub use error::ProcessError;
+pub use foreground::{StartTick, interrupt_foreground};
 pub use limits::{nofile_limits, raise_nofile, try_descriptors};
 pub use orphans::{Marker, adopt_orphans, end_orphans, is_descendant};
 pub use pidfd::{Pidfd, Signal};

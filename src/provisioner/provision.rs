@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use super::{JobRunner, ProvisionError};
 use crate::environment::{Candidate, Interpreter};
-use crate::process::{InterruptPage, PipeReader};
+use crate::process::{InterruptPage, PipeReader, StartTick};
 
 /// The kernel that is wanted.
 #[derive(Debug, Clone)]
@@ -69,8 +69,9 @@ pub trait KernelProcess: Send + Sync + Debug {
     /// Its process number; for display, and for deciding who descends from it.
     fn pid(&self) -> u32;
 
-    /// Sends SIGINT.
-    fn interrupt(&self);
+    /// Sends SIGINT to it, and to what it has started at that tick or later and waits for: its
+    /// descendants in its process group.
+    fn interrupt(&self, since: StartTick);
 
     /// Kills it at once, and has everything ended that it leaves behind.
     fn kill(&self);

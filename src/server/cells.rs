@@ -11,7 +11,6 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::time::{Instant, sleep_until, timeout};
-use tokio_util::sync::DropGuard;
 
 use super::Manager;
 use super::body;
@@ -19,7 +18,7 @@ use super::lines::{Lines, lines};
 use super::manager::Entered;
 use super::refusal::Refusal;
 use super::wire::{CellOrder, Finished, Line};
-use crate::execution::{ErrorClass, LiveEvent, LiveOutput, Outcome};
+use crate::execution::{ErrorClass, Interrupt, LiveEvent, LiveOutput, Outcome};
 use crate::output::Characters;
 use crate::session::{Execution, Receipt, Session, SessionName};
 
@@ -69,7 +68,7 @@ async fn ask(manager: Arc<Manager>, name: &str, body: Body) -> Result<Response, 
         let entered = manager.enter(execution.interrupt_token());
         let (lines, response) = lines();
         let live = execution.take_live();
-        let vanishing = execution.interrupt_token().drop_guard();
+        let vanishing = Vanishing(Some(execution.interrupt_token()));
         let stream = Stream {
             lines,
             session,
@@ -108,7 +107,7 @@ async fn answer(
     mut execution: Execution,
     patience: Option<std::time::Duration>,
 ) -> Response {
-    let vanishing = execution.interrupt_token().drop_guard();
+    let vanishing = Vanishing(Some(execution.interrupt_token()));
     let Some(patience) = patience else {
         let (outcome, receipt) = execution.outcome_for_another().await;
         disarm(vanishing);
@@ -140,8 +139,20 @@ fn told(outcome: Outcome) -> Response {
     (status, Json(outcome)).into_response()
 }
 
-fn disarm(guard: DropGuard) {
-    drop(guard.disarm());
+/// Interrupts a cell when it is dropped: its client has gone.
+struct Vanishing(Option<Interrupt>);
+
+impl Drop for Vanishing {
+    fn drop(&mut self) {
+        if let Some(interrupt) = &self.0 {
+            interrupt.cancel();
+        }
+    }
+}
+
+/// The cell has its result, or goes on without its client.
+fn disarm(mut vanishing: Vanishing) {
+    vanishing.0 = None;
 }
 
 /// What ends the answer.
@@ -166,7 +177,7 @@ impl Stream {
         entered: Entered,
         opened: bool,
         patience: Option<std::time::Duration>,
-        vanishing: DropGuard,
+        vanishing: Vanishing,
     ) {
         let id = entered.id.clone();
         self.lines.must(&Line::Accepted { id, opened }, None).await;

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::refusal::Refusal;
 use super::wire::{ManagerInfo, VERSION};
+use crate::execution::Interrupt;
 use crate::ids::random_hex;
 use crate::session::{Registry, Session, SessionName};
 
@@ -25,7 +26,7 @@ pub struct Manager {
     home: std::path::PathBuf,
     started_at: Timestamp,
     /// Cells that were asked for at this door and have no result yet.
-    cells: Mutex<HashMap<String, CancellationToken>>,
+    cells: Mutex<HashMap<String, Interrupt>>,
     pub(super) bodies: Arc<Semaphore>,
     /// Fires when somebody wants this manager to end.
     stop: CancellationToken,
@@ -112,7 +113,7 @@ impl Manager {
     }
 
     /// Enters a cell, so that it can be interrupted by its id.
-    pub(super) fn enter(self: &Arc<Self>, interrupt: CancellationToken) -> Entered {
+    pub(super) fn enter(self: &Arc<Self>, interrupt: Interrupt) -> Entered {
         let id = random_hex(8);
         self.cells().insert(id.clone(), interrupt);
         Entered {
@@ -121,10 +122,10 @@ impl Manager {
         }
     }
 
-    /// Interrupts a cell that was entered; false if it has its result.
+    /// Interrupts a cell that was entered, as its policy says and the second time by force; false if it has its result.
     pub(super) fn interrupt(&self, id: &str) -> bool {
         let found = self.cells().get(id).cloned();
-        found.inspect(CancellationToken::cancel).is_some()
+        found.inspect(Interrupt::cancel).is_some()
     }
 
     /// A request is being served, as long as what is returned lives.
@@ -140,7 +141,7 @@ impl Manager {
         drop(requests.wait_for(|count| *count == 0).await);
     }
 
-    fn cells(&self) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
+    fn cells(&self) -> MutexGuard<'_, HashMap<String, Interrupt>> {
         self.cells.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

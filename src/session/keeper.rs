@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
 
 use super::Ended;
 use super::page::{Left, Page};
 use super::session::{Shared, collect};
 use super::starter::Starter;
 use super::untold::{Received, Untold};
-use crate::execution::{KernelReport, Loss, LossReason, ReportedState, live_output, shutdown_sink};
+use crate::execution::{
+    Interrupt, KernelReport, Loss, LossReason, ReportedState, live_output, shutdown_sink,
+};
 use crate::jupyter::Names;
 use crate::kernel::{Death, Kernel, KernelState, Trigger};
 use crate::provisioner::{KernelExit, ProvisionError};
@@ -130,6 +131,11 @@ impl Keeper {
         self.trigger(Trigger::CellSent, "a cell was sent");
     }
 
+    /// The cell is to end, and the kernel is left alive for now.
+    pub(super) fn interrupted(&mut self, why: LossReason) {
+        self.trigger(Trigger::Interrupted, why.word());
+    }
+
     /// A cell has ended and the kernel lives.
     pub(super) fn completed(&mut self, names: Option<&Names>) {
         self.shared.facts.record().completed(names);
@@ -158,10 +164,7 @@ impl Keeper {
     /// The kernel, started if there is none.
     ///
     /// An interrupt waits for a kernel that is being forked, but not for an interpreter that hangs.
-    pub(super) async fn kernel(
-        &mut self,
-        interrupt: &CancellationToken,
-    ) -> Result<Kernel, NoKernel> {
+    pub(super) async fn kernel(&mut self, interrupt: &Interrupt) -> Result<Kernel, NoKernel> {
         if let Slot::Ready(kernel) = &self.slot
             && let Some(death) = kernel.death()
         {
@@ -397,7 +400,7 @@ impl Keeper {
 /// Waits for a start, after an interrupt not much longer; `None` if that was not long enough.
 pub(super) async fn patiently(
     starting: &mut JoinHandle<Result<Kernel, ProvisionError>>,
-    interrupt: &CancellationToken,
+    interrupt: &Interrupt,
 ) -> Option<Result<Kernel, ProvisionError>> {
     let impatient = async {
         interrupt.cancelled().await;

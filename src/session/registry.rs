@@ -203,6 +203,7 @@ impl Registry {
                 stderr: self.settings.max_stderr_bytes,
             },
             end_grace: self.settings.end_grace,
+            interrupt_grace: self.settings.interrupt_grace,
             commands_environment: starter.commands(),
         };
         let (jobs, job_queue) = mpsc::channel(QUEUED_CELLS);

@@ -2,13 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use tokio_util::sync::CancellationToken;
-
 use super::following::Anew;
 use super::keeper::{Keeper, Next, NoKernel, Slot, patiently};
 use super::starter::Variables;
 use crate::environment::Interpreter;
-use crate::execution::LossReason;
+use crate::execution::{Interrupt, LossReason};
 use crate::kernel::Trigger;
 
 impl Keeper {
@@ -38,7 +36,7 @@ impl Keeper {
     pub(super) async fn renew(
         &mut self,
         anew: &Anew,
-        interrupt: &CancellationToken,
+        interrupt: &Interrupt,
     ) -> Result<bool, NoKernel> {
         let starter = self.starter.for_caller(&anew.caller, &anew.place);
         let mut starting = tokio::spawn(starter.clone().start());

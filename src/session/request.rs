@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tokio_util::sync::CancellationToken;
 
 use super::session::Shared;
 use super::untold::Received;
 use crate::config::{Caller, Limits};
-use crate::execution::{ErrorClass, LiveOutput, LiveSender, Outcome, Progress};
+use crate::execution::{ErrorClass, Interrupt, LiveOutput, LiveSender, Outcome, Progress};
 use crate::tools::Grant;
 
 /// The most bytes of code in a cell.
@@ -23,7 +22,8 @@ pub enum Policy {
     /// Kill its kernel and start a fresh one at once.
     #[default]
     Restart,
-    /// Raise `KeyboardInterrupt` first, and kill only if that does not help.
+    /// Raise `KeyboardInterrupt` in it first; state is kept if it ends within
+    /// [`Settings::interrupt_grace`](crate::config::Settings::interrupt_grace), else as `Restart`.
     Interrupt,
 }
 
@@ -123,11 +123,6 @@ impl Cell {
         if let Some(Err(error)) = self.timeout.map(Limits::check_timeout) {
             return Some(error.to_string());
         }
-        if self.on_timeout == Policy::Interrupt || self.on_interrupt == Policy::Interrupt {
-            return Some(
-                "policy 'interrupt' is not available yet; leave it out or say 'restart'".to_owned(),
-            );
-        }
         None
     }
 }
@@ -215,7 +210,7 @@ impl Receipt {
 #[derive(Debug)]
 pub struct Execution {
     pub(super) result: oneshot::Receiver<Delivery>,
-    pub(super) interrupt: CancellationToken,
+    pub(super) interrupt: Interrupt,
     pub(super) live: Option<LiveOutput>,
     pub(super) shared: Arc<Shared>,
     /// None if the cell was refused.
@@ -229,13 +224,14 @@ impl Drop for Execution {
 }
 
 impl Execution {
-    /// Interrupts this cell, running or waiting, and no other.
+    /// Interrupts this cell, running or waiting, and no other; as its policy says, and the second
+    /// time by force.
     pub fn interrupt(&self) {
         self.interrupt.cancel();
     }
 
     /// Something with which to interrupt the cell from elsewhere.
-    pub fn interrupt_token(&self) -> CancellationToken {
+    pub fn interrupt_token(&self) -> Interrupt {
         self.interrupt.clone()
     }
 

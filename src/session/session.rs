@@ -14,7 +14,7 @@ use super::shelf::{Kept, Shelf};
 use super::status::Facts;
 use super::worker::{Control, Job};
 use super::{Cell, EventKind, EventStream, Execution, SessionName, SessionStatus, Variables};
-use crate::execution::{ErrorClass, LiveEvent, LiveOutput, Outcome, live_output};
+use crate::execution::{ErrorClass, Interrupt, LiveEvent, LiveOutput, Outcome, live_output};
 use crate::process::{Usage, usage};
 
 /// What is kept of what a kernel prints while it is ended.
@@ -35,7 +35,7 @@ pub(super) struct Shared {
     pub(super) facts: Facts,
     pub(super) generation: AtomicU64,
     /// The cell that runs: interrupts it.
-    pub(super) current: Mutex<Option<CancellationToken>>,
+    pub(super) current: Mutex<Option<Interrupt>>,
     pub(super) closed: AtomicBool,
     /// Whether it ends because its manager does.
     pub(super) is_left: AtomicBool,
@@ -44,7 +44,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn current(&self) -> MutexGuard<'_, Option<CancellationToken>> {
+    pub(super) fn current(&self) -> MutexGuard<'_, Option<Interrupt>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,7 +103,7 @@ impl Session {
 
     fn enqueue(&self, cell: Cell, is_live: bool) -> Execution {
         let (answer, result) = oneshot::channel();
-        let interrupt = CancellationToken::new();
+        let interrupt = Interrupt::new();
         let generation = self.shared.generation.load(Ordering::Relaxed);
         let (sender, live) = if is_live {
             let (sender, receiver) = live_output();
@@ -185,7 +185,7 @@ impl Session {
         let marker = Job {
             place: Arc::new(Place::without_cell()),
             answer,
-            interrupt: CancellationToken::new(),
+            interrupt: Interrupt::new(),
         };
         if self.jobs.send(marker).await.is_ok() {
             // The session drops it in its turn.
@@ -193,10 +193,11 @@ impl Session {
         }
     }
 
-    /// Interrupts the cell that runs now; false if none does.
+    /// Interrupts the cell that runs now, as its policy says and the second time by force; false if
+    /// none does.
     pub fn interrupt(&self) -> bool {
         let current = self.shared.current().clone();
-        current.inspect(CancellationToken::cancel).is_some()
+        current.inspect(Interrupt::cancel).is_some()
     }
 
     /// Discards the kernel's state. A cell that runs is ended as interrupted; those that wait run

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
-use super::Cell;
 use super::following::Step;
 use super::keeper::{Next, NoKernel};
 use super::untold::Received;
 use super::worker::Worker;
-use crate::execution::{CellRun, ErrorClass, How, LiveSender, Outcome, Progress};
+use super::{Cell, Policy};
+use crate::execution::{
+    CellRun, Cost, ErrorClass, How, Interrupt, LiveSender, Outcome, Progress, Stop,
+};
 use crate::provisioner::ProvisionError;
 
 impl Worker {
@@ -19,7 +19,7 @@ impl Worker {
         &mut self,
         cell: &Cell,
         progress: &Progress,
-        interrupt: &CancellationToken,
+        interrupt: &Interrupt,
         live: Option<LiveSender>,
         received: &Arc<Received>,
     ) -> Outcome {
@@ -54,7 +54,7 @@ impl Worker {
         &mut self,
         cell: &Cell,
         step: &mut Step,
-        interrupt: &CancellationToken,
+        interrupt: &Interrupt,
     ) -> Result<(), Outcome> {
         let Some(anew) = step.anew.take() else {
             if cell.reset {
@@ -113,7 +113,7 @@ impl Worker {
         cell: &Cell,
         step: &Step,
         progress: &Progress,
-        interrupt: &CancellationToken,
+        interrupt: &Interrupt,
         live: Option<LiveSender>,
     ) -> Result<CellRun, Outcome> {
         // The second time it is the kernel that was started for this cell.
@@ -123,10 +123,22 @@ impl Worker {
                 Err(error) => return Err(self.without_kernel(error, step.directory.is_some())),
             };
             self.tools.admit(kernel.pid());
-            let ran = if interrupt.is_cancelled() {
+            let is_gentle = cell.on_interrupt == Policy::Interrupt && !interrupt.is_forced();
+            let ran = if interrupt.is_cancelled() && is_gentle {
+                let sentence = "interrupted before it began; it did not run";
+                let generation = self.keeper.generation();
+                return Err(Outcome::not_run(
+                    ErrorClass::Interrupted,
+                    sentence,
+                    generation,
+                ));
+            } else if interrupt.is_cancelled() {
                 // It was interrupted while its kernel was started.
                 kernel.kill();
-                Ok(CellRun::without_output(How::Interrupted))
+                Ok(CellRun::without_output(How::Lost(
+                    Stop::Interrupt,
+                    Cost::Killed,
+                )))
             } else {
                 self.run_cell(&kernel, cell, step, progress, interrupt, live.clone())
                     .await

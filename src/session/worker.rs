@@ -17,11 +17,11 @@ use super::request::{Delivery, Place, interrupted_while_waiting};
 use super::session::Shared;
 use super::starter::Starter;
 use super::untold::Received;
-use super::{Cell, Ended, EventKind};
+use super::{Cell, Ended, EventKind, Policy};
 use crate::config::Limits;
 use crate::execution::{
-    BackgroundOutput, Caps, CellAuthority, CellRun, CellTask, How, LiveSender, LossReason, Outcome,
-    Progress, Story, outcome_of, run,
+    BackgroundOutput, Caps, CellAuthority, CellRun, CellTask, Cost, How, Interrupt, LiveSender,
+    LossReason, Outcome, Progress, Stop, Story, outcome_of, run,
 };
 use crate::folders::OwnFolder;
 use crate::ids::random_hex;
@@ -35,7 +35,7 @@ pub(super) struct Job {
     /// The cell, while it waits: whoever takes it out decides what becomes of it.
     pub(super) place: Arc<Place>,
     pub(super) answer: oneshot::Sender<Delivery>,
-    pub(super) interrupt: CancellationToken,
+    pub(super) interrupt: Interrupt,
 }
 
 /// What is wanted of the session as a whole.
@@ -55,6 +55,7 @@ pub(super) struct SessionTerms {
     pub(super) limits: Limits,
     pub(super) caps: Caps,
     pub(super) end_grace: Duration,
+    pub(super) interrupt_grace: Duration,
     pub(super) commands_environment: Arc<Vec<(String, String)>>,
 }
 
@@ -77,6 +78,10 @@ pub(super) struct Worker {
 struct CellTools(Arc<Authority>);
 
 impl CellAuthority for CellTools {
+    fn interrupt(&self) {
+        self.0.interrupt();
+    }
+
     fn retire(&self) -> ToolUse {
         self.0.retire()
     }
@@ -192,7 +197,7 @@ impl Worker {
                         shared.closed.store(true, Ordering::Release);
                     }
                     wanted = Some(control);
-                    interrupt.cancel();
+                    interrupt.force();
                 }
                 () = &mut noting => {}
             }
@@ -234,7 +239,7 @@ impl Worker {
         cell: &Cell,
         step: &Step,
         progress: &Progress,
-        interrupt: &CancellationToken,
+        interrupt: &Interrupt,
         live: Option<LiveSender>,
     ) -> Result<CellRun, FrameError> {
         let timeout = self.timeout_of(cell);
@@ -242,13 +247,18 @@ impl Worker {
         let number = self.cells;
         let shared = Arc::clone(&self.shared);
         let watched = shared.events.is_watched();
+        let grace = self.terms.interrupt_grace;
+        let grace = |policy| (policy == Policy::Interrupt).then_some(grace);
+        let (timeout_grace, interrupt_grace) = (grace(cell.on_timeout), grace(cell.on_interrupt));
         let authority = Authority::new(Terms {
             cell: number,
             grant: cell.grant.clone(),
             max_calls: cell
                 .max_tool_calls
                 .unwrap_or(self.terms.limits.max_tool_calls),
-            deadline: Some(Instant::now() + timeout),
+            // What cleans up after its time was up may call tools.
+            deadline: Instant::now()
+                .checked_add(timeout.saturating_add(timeout_grace.unwrap_or_default())),
             jobs: kernel.jobs(),
             environment: Arc::clone(&self.terms.commands_environment),
             observer: watched.then(|| tool_observer(Arc::clone(&shared), number)),
@@ -263,6 +273,8 @@ impl Worker {
         let observer = watched.then(|| {
             Box::new(move |event: &_| shared.events.output(number, &mut texts, event)) as _
         });
+        let keeper = &mut self.keeper;
+        let mut interrupting = |stop| keeper.interrupted(reason_of(stop));
         run(CellTask {
             kernel,
             code: &cell.code,
@@ -272,7 +284,10 @@ impl Worker {
             session: &self.id,
             date: &Timestamp::now().to_string(),
             timeout,
+            timeout_grace,
+            interrupt_grace,
             interrupt,
+            interrupting: &mut interrupting,
             authority: &authority,
             progress,
             caps: self.terms.caps,
@@ -296,7 +311,7 @@ impl Worker {
         let killed = Death::Ended;
         let is_closed = self.shared.closed.load(Ordering::Acquire);
         let loss = match &run.how {
-            How::Replied(reply) => {
+            How::Replied(reply) | How::Stopped(_, reply) => {
                 let report = reply.warmcell.as_ref();
                 self.keeper.completed(report.map(|report| &report.names));
                 if let Some(report) = report {
@@ -304,20 +319,18 @@ impl Worker {
                 }
                 None
             }
-            How::TimedOut => {
-                let detail = format!("timeout {} s", timeout.as_secs_f64());
-                let loss = self
-                    .keeper
-                    .lost(LossReason::Timeout, &detail, &killed, Next::Restart);
-                Some(loss)
+            How::Lost(_, Cost::Died(death)) => Some(self.keeper.died(death, Next::Restart)),
+            How::Lost(Stop::Interrupt, _) | How::Lost(_, Cost::CutShort) if is_closed => {
+                let reason = LossReason::SessionClosed;
+                Some(self.keeper.lost(reason, reason.word(), &killed, Next::Wait))
             }
-            How::Interrupted => {
-                let (reason, next) = if is_closed {
-                    (LossReason::SessionClosed, Next::Wait)
-                } else {
-                    (LossReason::Interrupt, Next::Restart)
+            How::Lost(stop, _) => {
+                let reason = reason_of(*stop);
+                let detail = match stop {
+                    Stop::Timeout => format!("timeout {} s", timeout.as_secs_f64()),
+                    Stop::Interrupt => reason.word().to_owned(),
                 };
-                Some(self.keeper.lost(reason, reason.word(), &killed, next))
+                Some(self.keeper.lost(reason, &detail, &killed, Next::Restart))
             }
             How::Died(death) | How::NotStarted(death) => {
                 Some(self.keeper.died(death, Next::Restart))
@@ -337,6 +350,14 @@ impl Worker {
             warnings,
         };
         outcome_of(run, story)
+    }
+}
+
+/// Why a kernel is lost, if it is.
+fn reason_of(stop: Stop) -> LossReason {
+    match stop {
+        Stop::Timeout => LossReason::Timeout,
+        Stop::Interrupt => LossReason::Interrupt,
     }
 }
 

@@ -102,6 +102,8 @@ struct Ledger {
 pub struct Authority {
     terms: Terms,
     cancelled: CancellationToken,
+    /// That of the calls in flight.
+    in_flight: Mutex<CancellationToken>,
     retired: AtomicBool,
     ledger: Mutex<Ledger>,
 }
@@ -116,9 +118,11 @@ pub(super) struct Dispatched {
 impl Authority {
     /// The authority of a cell that begins.
     pub fn new(terms: Terms) -> Arc<Self> {
+        let cancelled = CancellationToken::new();
         Arc::new(Self {
             terms,
-            cancelled: CancellationToken::new(),
+            in_flight: Mutex::new(cancelled.child_token()),
+            cancelled,
             retired: AtomicBool::new(false),
             ledger: Mutex::default(),
         })
@@ -137,6 +141,33 @@ impl Authority {
     /// Calls that were dispatched so far, failed ones included, refused ones not.
     pub fn made(&self) -> u64 {
         self.ledger().made
+    }
+
+    /// Fires when calls that are made now are to stop: the cell was interrupted or has ended.
+    pub(super) fn in_flight(&self) -> CancellationToken {
+        self.calls_in_flight().clone()
+    }
+
+    /// Stops the calls in flight, and those that wait for a place. The cell may make others.
+    pub fn interrupt(&self) {
+        let next = self.cancelled.child_token();
+        let stopped = std::mem::replace(&mut *self.calls_in_flight(), next);
+        stopped.cancel();
+    }
+
+    /// Whether the cell has ended.
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// What a call is told that was stopped.
+    pub(super) fn stopped(&self) -> ToolFailure {
+        let sentence = if self.is_retired() {
+            "the cell has ended"
+        } else {
+            "the cell was interrupted"
+        };
+        ToolFailure::new("interrupted", sentence)
     }
 
     /// Ends it: work in flight is stopped, later calls are refused. Says what was done.
@@ -244,6 +275,12 @@ impl Authority {
         if let Some(observer) = &self.terms.observer {
             observer(event());
         }
+    }
+
+    fn calls_in_flight(&self) -> MutexGuard<'_, CancellationToken> {
+        self.in_flight
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {

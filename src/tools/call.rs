@@ -103,14 +103,19 @@ impl Call {
         } = self;
         let spec = tool.spec();
         let reply = |result: ToolResult| frame::encode(Some(id), &result).unwrap_or_default();
+        let cancelled = authority.in_flight();
         let place = tokio::select! {
             biased;
             place = shared.calls.acquire() => place.ok(),
-            () = authority.cancelled().cancelled() => None,
+            () = cancelled.cancelled() => None,
             () = connection.closed() => return Reply::Nobody,
         };
         let Some(place) = place else {
-            let failure = no_active_cell(authority.terms().cell);
+            let failure = if authority.is_retired() {
+                no_active_cell(authority.terms().cell)
+            } else {
+                authority.stopped()
+            };
             return Reply::Says(reply(failure.into_result(spec)));
         };
         let call = match authority.dispatch(spec.name, &shared.settings.table) {
@@ -123,7 +128,7 @@ impl Call {
             agent_home: shared.settings.agent_home.clone(),
             user_home: shared.settings.user_home.clone(),
             deadline: terms.deadline,
-            cancelled: authority.cancelled().clone(),
+            cancelled: cancelled.clone(),
             jobs: Arc::clone(&terms.jobs),
             environment: Arc::clone(&terms.environment),
             terminal_timeout: shared.settings.terminal_timeout,
@@ -135,9 +140,7 @@ impl Call {
             Ok(arguments) => tokio::select! {
                 biased;
                 result = tool.call(arguments, &context) => result,
-                () = authority.cancelled().cancelled() => {
-                    ToolFailure::new("interrupted", "the cell has ended").into_result(spec)
-                }
+                () = cancelled.cancelled() => authority.stopped().into_result(spec),
                 () = connection.closed() => return Reply::Nobody,
             },
         };

@@ -177,7 +177,7 @@ async fn usage_is_refused_with_2_and_a_sentence() {
             vec!["--tools", "terminal", "--no-tools", "1"],
             "cannot be used with",
         ),
-        (vec!["--on-timeout", "interrupt", "1"], "restart"),
+        (vec!["--on-timeout", "nope", "1"], "restart, interrupt"),
         (vec!["--no-such-flag", "1"], "--no-such-flag"),
         (vec!["empty.py"], "to run the file say -f \"empty.py\""),
     ] {

@@ -40,6 +40,7 @@ mod lifecycle_jobs;
 mod lifecycle_kept;
 mod lifecycle_losses;
 mod lifecycle_orphans;
+mod lifecycle_policy;
 mod lifecycle_queue;
 mod lifecycle_spare;
 mod lifecycle_start;
