@@ -15,6 +15,7 @@ pub mod provisioner;
 pub mod python_source;
 pub mod server;
 pub mod session;
+pub mod telemetry;
 pub mod tools;
 
 /// The Rust in the README is run as a test.

@@ -32,7 +32,7 @@ pub(super) fn main(arguments: &ExecArguments) -> ExitCode {
         None => surroundings::hide_secrets(),
         Some(_) => surroundings::hide_from_others(),
     };
-    let code = match start() {
+    let code = match start(named.is_some()) {
         Ok((runtime, screen)) => {
             let code = runtime.block_on(exec(arguments, named, screen, unhidden));
             // A write to a pipe that nobody reads would hold us for ever.
@@ -45,12 +45,15 @@ pub(super) fn main(arguments: &ExecArguments) -> ExitCode {
 }
 
 /// What is needed of the system before anything else: later a lack of it would be a panic of the
-/// runtime, or half of the work.
-fn start() -> Result<(Runtime, Screen), ProcessError> {
-    // Under the user's own limit: kernels get that, and need nearly as many.
-    try_descriptors(DESCRIPTORS)?;
-    let screen = Screen::new()?;
-    try_thread()?;
+/// runtime, or half of the work. A client needs little, and is to be quick.
+fn start(is_client: bool) -> Result<(Runtime, Screen), ProcessError> {
+    let screen = Screen::new();
+    if !is_client {
+        // Under the user's own limit: kernels get that, and need nearly as many.
+        try_descriptors(DESCRIPTORS)?;
+        screen.prepare()?;
+        try_thread()?;
+    }
     // One thread: a command that mostly waits starts sooner and stays smaller.
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
@@ -60,9 +63,11 @@ fn start() -> Result<(Runtime, Screen), ProcessError> {
             what: "an event queue",
             source,
         })?;
-    // For what blocks it has a pool, which panics where it cannot have its first thread, and waits
-    // where it cannot have another.
-    drop(runtime.spawn_blocking(|| ()));
+    if !is_client {
+        // For what blocks it has a pool, which panics where it cannot have its first thread, and
+        // waits where it cannot have another.
+        drop(runtime.spawn_blocking(|| ()));
+    }
     Ok((runtime, screen))
 }
 

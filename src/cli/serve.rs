@@ -18,6 +18,7 @@ use crate::process::{
     Pidfd, Signal, hide_memory, in_a_thread, leave_session, let_go_of_standard_streams,
 };
 use crate::server::{BackgroundServer, Ended, ServerError};
+use crate::telemetry::log_to_file;
 
 /// How long a server stays without a kernel.
 const IDLE_EXIT: Duration = Duration::from_secs(600);
@@ -73,6 +74,11 @@ fn refuse(arguments: &ServeArguments, sentence: &str) -> ExitCode {
 
 async fn serve(arguments: &ServeArguments) -> ExitCode {
     let settings = surroundings::server_settings();
+    // A home that cannot be written to costs the log, nothing else.
+    let unlogged = log_to_file(&settings.home).err();
+    if let Some(error) = unlogged.filter(|_| !arguments.started) {
+        say(&format!("no log is written: {error}"));
+    }
     let idle_exit = arguments
         .idle_exit
         .map_or(IDLE_EXIT, |seconds| Duration::from_secs(seconds.into()));

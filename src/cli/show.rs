@@ -56,25 +56,30 @@ fn is_open(bytes: &[u8], before: bool) -> bool {
 }
 
 impl Screen {
-    pub(super) fn new() -> Result<Self, ProcessError> {
+    pub(super) fn new() -> Self {
         let taken = Taken::default();
         let place = |stream| {
             let found = rustix::fs::fstat(stream).ok()?;
             Some((found.st_dev, found.st_ino))
         };
-        let (stdout, stderr) = (io::stdout(), io::stderr());
-        let one_place = place(std::os::fd::AsFd::as_fd(&stdout))
-            .is_some_and(|it| Some(it) == place(std::os::fd::AsFd::as_fd(&stderr)));
-        Ok(Self {
-            stdout: Writer::start("stdout", stdout, taken.clone())?,
-            stderr: Writer::start("stderr", stderr, taken.clone())?,
+        let (stdout, stderr) = (rustix::stdio::stdout(), rustix::stdio::stderr());
+        let one_place = place(stdout).is_some_and(|it| Some(it) == place(stderr));
+        Self {
+            stdout: Writer::new("stdout", stdout, taken.clone()),
+            stderr: Writer::new("stderr", stderr, taken.clone()),
             taken,
             lines: Lines {
                 one_place,
                 stdout_open: false,
                 stderr_open: false,
             },
-        })
+        }
+    }
+
+    /// Takes now what it may need of the system: later there may be nothing to be had.
+    pub(super) fn prepare(&self) -> Result<(), ProcessError> {
+        self.stdout.start()?;
+        self.stderr.start()
     }
 
     /// How much was taken of it; rises while somebody reads.

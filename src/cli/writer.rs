@@ -1,15 +1,15 @@
 //! One of our own streams, written by a thread of its own: whoever stands at its other end may make
-//! that thread wait for ever, and nobody else.
+//! that thread wait for ever, and nobody else. What a pipe takes at once needs no thread.
 
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use tokio::sync::oneshot;
 
 use crate::process::{ProcessError, start_thread};
@@ -37,34 +37,75 @@ impl Taken {
 /// The stream.
 #[derive(Debug)]
 pub(super) struct Writer {
-    jobs: mpsc::Sender<Job>,
+    name: &'static str,
+    stream: BorrowedFd<'static>,
+    taken: Taken,
+    /// The thread, once there is one.
+    jobs: OnceLock<mpsc::Sender<Job>>,
 }
 
 impl Writer {
-    /// Starts the thread.
-    pub(super) fn start(
-        name: &str,
-        stream: impl AsFd + Send + 'static,
-        taken: Taken,
-    ) -> Result<Self, ProcessError> {
+    /// A stream whose thread is started when something cannot be written at once.
+    pub(super) fn new(name: &'static str, stream: BorrowedFd<'static>, taken: Taken) -> Self {
+        Self {
+            name,
+            stream,
+            taken,
+            jobs: OnceLock::new(),
+        }
+    }
+
+    /// Starts the thread now: later there may be none to be had.
+    pub(super) fn start(&self) -> Result<(), ProcessError> {
+        self.thread().map(drop)
+    }
+
+    fn thread(&self) -> Result<&mpsc::Sender<Job>, ProcessError> {
+        if let Some(jobs) = self.jobs.get() {
+            return Ok(jobs);
+        }
         let (jobs, queue) = mpsc::channel::<Job>();
-        start_thread(name, move || {
+        let (stream, taken) = (self.stream, self.taken.clone());
+        start_thread(self.name, move || {
             for (bytes, done) in queue {
                 // Whoever waited may have given up.
-                drop(done.send(write_all(stream.as_fd(), &bytes, &taken)));
+                drop(done.send(write_all(stream, &bytes, &taken)));
             }
         })?;
-        Ok(Self { jobs })
+        Ok(self.jobs.get_or_init(|| jobs))
     }
 
     /// Writes all of it.
     ///
     /// If dropped, it is written all the same, as far as somebody takes it.
-    pub(super) async fn write(&self, bytes: Bytes) -> io::Result<()> {
+    pub(super) async fn write(&self, mut bytes: Bytes) -> io::Result<()> {
+        if self.jobs.get().is_none() {
+            let written = self.write_at_once(&bytes)?;
+            bytes.advance(written);
+            if bytes.is_empty() {
+                return Ok(());
+            }
+        }
         let (done, wait) = oneshot::channel();
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-        self.jobs.send((bytes, done)).map_err(|_its_end| gone())?;
+        let jobs = self.thread().map_err(io::Error::other)?;
+        jobs.send((bytes, done)).map_err(|_its_end| gone())?;
         wait.await.map_err(|_its_end| gone())?
+    }
+
+    /// Writes to a pipe what it takes without waiting; a thread would cost more than the rest of a
+    /// short command. Of anything else nothing is known.
+    fn write_at_once(&self, bytes: &[u8]) -> io::Result<usize> {
+        let pieces = [IoSlice::new(bytes)];
+        match pwritev2(self.stream, &pieces, u64::MAX, ReadWriteFlags::NOWAIT) {
+            Ok(count) => {
+                self.taken.add(count);
+                Ok(count)
+            }
+            Err(Errno::PIPE) => Err(Errno::PIPE.into()),
+            // It would wait, or the stream cannot be asked so.
+            Err(_) => Ok(0),
+        }
     }
 }
 
@@ -91,15 +132,22 @@ fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8], taken: &Taken) -> io::Result<
 #[cfg(test)]
 mod tests {
     use std::io::Read;
+    use std::os::fd::{AsFd, OwnedFd};
 
     use super::*;
+
+    /// As our own streams are: there until the end.
+    fn kept(writer: impl Into<OwnedFd>) -> BorrowedFd<'static> {
+        let kept: &'static OwnedFd = Box::leak(Box::new(writer.into()));
+        kept.as_fd()
+    }
 
     #[tokio::test]
     async fn everything_is_written_in_order_and_counted() {
         let (mut reader, writer) = io::pipe().unwrap();
         rustix::io::ioctl_fionbio(&writer, true).unwrap();
         let taken = Taken::default();
-        let stream = Writer::start("test", writer, taken.clone()).unwrap();
+        let stream = Writer::new("test", kept(writer), taken.clone());
         let first = vec![b'a'; 200_000];
         let writing = async {
             stream.write(Bytes::from(first.clone())).await.unwrap();
@@ -107,8 +155,8 @@ mod tests {
             drop(stream);
         };
         let reading = crate::process::in_a_thread(move || {
-            let mut all = Vec::new();
-            reader.read_to_end(&mut all).unwrap();
+            let mut all = vec![0; 200_001];
+            reader.read_exact(&mut all).unwrap();
             all
         });
         let ((), all) = tokio::join!(writing, reading);
@@ -120,7 +168,7 @@ mod tests {
     async fn a_reader_that_is_gone_is_an_error_each_time() {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
-        let stream = Writer::start("test", writer, Taken::default()).unwrap();
+        let stream = Writer::new("test", kept(writer), Taken::default());
         for _ in 0..2 {
             let error = stream.write(Bytes::from_static(b"x")).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);

@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
+use super::spool::Spool;
 use super::{Client, ClientError};
 use crate::execution::{LiveEvent, LiveSender, Outcome};
 use crate::server::{Line, Refused};
@@ -56,6 +57,7 @@ impl RemoteCell {
     }
 
     /// Reads along to the end: the result, and how many bytes of output this stream has left out.
+    /// What is handed on may still be on its way then.
     ///
     /// # Errors
     ///
@@ -66,29 +68,91 @@ impl RemoteCell {
     /// If dropped, the cell is interrupted.
     pub async fn outcome(mut self) -> Result<(Outcome, u64), ClientError> {
         let mut missed = 0;
-        while let Some(line) = self.lines.next().await? {
+        let mut hand = self.live.take().map(Hand::new);
+        loop {
+            // In turn: who reads along sees a flood as it comes.
+            let line = tokio::select! {
+                line = self.lines.next() => line?,
+                () = handed_on(hand.as_mut()) => continue,
+            };
             let event = match line {
-                Line::Stdout(text) => LiveEvent::Stdout(text.into()),
-                Line::Stderr(text) => LiveEvent::Stderr(text.into()),
-                Line::StdoutBase64(text) => LiveEvent::Stdout(decoded(&text)?),
-                Line::StderrBase64(text) => LiveEvent::Stderr(decoded(&text)?),
-                Line::Result(text) => LiveEvent::Result(text),
-                Line::MissedBytes(bytes) => {
+                Some(Line::Stdout(text)) => LiveEvent::Stdout(text.into()),
+                Some(Line::Stderr(text)) => LiveEvent::Stderr(text.into()),
+                Some(Line::StdoutBase64(text)) => LiveEvent::Stdout(decoded(&text)?),
+                Some(Line::StderrBase64(text)) => LiveEvent::Stderr(decoded(&text)?),
+                Some(Line::Result(text)) => LiveEvent::Result(text),
+                Some(Line::MissedBytes(bytes)) => {
                     missed += bytes;
                     continue;
                 }
-                Line::Finished(finished) => return Ok((finished.into_outcome(), missed)),
-                Line::Accepted { .. } => continue,
+                Some(Line::Finished(finished)) => {
+                    if let Some(mut hand) = hand {
+                        missed += hand.spool.take_missed();
+                        tokio::spawn(async move { while hand.on().await {} });
+                    }
+                    return Ok((finished.into_outcome(), missed));
+                }
+                Some(Line::Accepted { .. }) => continue,
+                None => break,
             };
-            if let Some(live) = &self.live {
-                live.send(event);
-                live.pressure().relieved().await;
+            if let Some(hand) = &mut hand {
+                hand.take(event).await;
             }
         }
         Err(ClientError::Lost {
             what: "how the cell ended is not known, and its session may be gone",
             reason: "it was closed".to_owned(),
         })
+    }
+}
+
+/// Hands output on: what the reader does not take at once waits on disk.
+#[derive(Debug)]
+struct Hand {
+    live: LiveSender,
+    spool: Spool,
+}
+
+impl Hand {
+    fn new(live: LiveSender) -> Self {
+        Self {
+            live,
+            spool: Spool::default(),
+        }
+    }
+
+    async fn take(&mut self, event: LiveEvent) {
+        if self.spool.is_empty() && !self.live.pressure().is_full() {
+            self.live.send(event);
+        } else {
+            self.spool.push(event).await;
+        }
+    }
+
+    /// Hands the next piece on once the reader takes more; false if there is none.
+    async fn on(&mut self) -> bool {
+        if self.spool.is_empty() {
+            return false;
+        }
+        self.live.pressure().relieved().await;
+        match self.spool.pop().await {
+            Ok(Some(event)) => self.live.send(event),
+            Ok(None) => return false,
+            Err(error) => {
+                tracing::warn!(%error, "output that waited on disk is lost");
+                self.spool = Spool::default();
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Waits until a piece was handed on.
+async fn handed_on(hand: Option<&mut Hand>) {
+    match hand {
+        Some(hand) if !hand.spool.is_empty() => drop(hand.on().await),
+        _ => std::future::pending().await,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The other side of a manager's door: for the command line and other front ends.
 //!
 //! - `client`: what can be asked of a manager; - `managers`: all of a home's; - `cell`: a cell that
-//!   runs there; - `results`: what is told as it comes; - `start`: the background server, started
+//!   runs there; - `spool`: its output, until somebody takes it; - `results`: what is told as it comes; - `start`: the background server, started
 //!   where there is none; - `connection`: one request.
 
 mod cell;
@@ -14,6 +14,7 @@ mod connection;
 mod error;
 mod managers;
 mod results;
+mod spool;
 mod start;
 
 pub use cell::RemoteCell;

@@ -89,11 +89,10 @@ fn session_for(
              directory"
         )));
     };
-    let session = manager
+    manager
         .registry()
-        .session(name.as_str(), &caller.caller())
-        .map_err(|error| Refusal::unavailable(error.to_string()))?;
-    Ok((session, true))
+        .session_or_new(name.as_str(), &caller.caller())
+        .map_err(|error| Refusal::unavailable(error.to_string()))
 }
 
 /// Answers with the result alone. If the client vanishes the cell is interrupted.

@@ -36,7 +36,7 @@ pub(super) async fn list(State(manager): State<Arc<Manager>>) -> Response {
         .registry()
         .sessions_in_order()
         .iter()
-        .map(|session| json!({ "name": session.name().as_str() }))
+        .map(Session::status)
         .collect();
     Json(json!({ "manager": manager.info(), "sessions": sessions })).into_response()
 }

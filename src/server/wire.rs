@@ -1,6 +1,7 @@
 //! What goes through the door: the shapes that both sides know. Keys are only ever added.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -140,7 +141,7 @@ impl CallerOrder {
     pub fn caller(&self) -> Caller {
         Caller {
             environment: self.environment.clone(),
-            cwd: self.directory.clone().unwrap_or_else(|| self.cwd.clone()),
+            cwd: self.cwd.clone(),
             umask: self.umask.unwrap_or(0o022) & 0o777,
             python: self.python.clone(),
         }
@@ -148,7 +149,7 @@ impl CallerOrder {
 }
 
 impl CellOrder {
-    /// The cell, without its caller. A limit that is no time at all is left to the session to
+    /// The cell. A limit that is no time at all is left to the session to
     /// refuse.
     pub fn cell(&self) -> Cell {
         Cell {
@@ -162,6 +163,8 @@ impl CellOrder {
             },
             on_timeout: self.on_timeout.into(),
             on_interrupt: self.on_interrupt.into(),
+            caller: self.caller.as_ref().map(|caller| Arc::new(caller.caller())),
+            directory: self.caller.as_ref().and_then(|it| it.directory.clone()),
             ..Cell::default()
         }
     }

@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::Ended;
 use super::page::{Left, Page};
-use super::record::Record;
 use super::session::{Shared, collect};
 use super::starter::Starter;
 use super::untold::{Received, Untold};
@@ -54,12 +53,11 @@ pub(super) enum Next {
 
 #[derive(Debug)]
 pub(super) struct Keeper {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     pub(super) starter: Starter,
     end_grace: Duration,
     pub(super) slot: Slot,
     state: KernelState,
-    pub(super) record: Record,
     /// Cells that this kernel was given.
     pub(super) count: u64,
     pub(super) generation: u64,
@@ -88,7 +86,6 @@ impl Keeper {
             end_grace,
             slot: Slot::Empty,
             state: KernelState::Dead,
-            record: Record::default(),
             count: 0,
             generation: 0,
             untold: left.untold,
@@ -135,7 +132,7 @@ impl Keeper {
 
     /// A cell has ended and the kernel lives.
     pub(super) fn completed(&mut self, names: Option<&Names>) {
-        self.record.completed(names);
+        self.shared.facts.record().completed(names);
         self.trigger(Trigger::CellEnded, "the cell has ended");
     }
 
@@ -236,6 +233,7 @@ impl Keeper {
         match started {
             Ok(kernel) => {
                 self.starter.keep_interpreter(&kernel);
+                self.shared.facts.started(&kernel);
                 self.notices.extend(kernel.choice().map(str::to_owned));
                 self.trigger(Trigger::Started, "the process was forked");
                 self.slot = Slot::Ready(kernel);
@@ -250,7 +248,7 @@ impl Keeper {
 
     fn begin_start(&mut self) {
         self.set_generation(self.generation + 1);
-        self.record = Record::default();
+        self.shared.facts.record().clear();
         self.count = 0;
         self.slot = Slot::Starting(tokio::spawn(self.starter.clone().start()));
     }
@@ -290,7 +288,7 @@ impl Keeper {
         let loss = Loss {
             reason,
             detail: detail.to_owned(),
-            lost: self.record.as_lost(),
+            lost: self.shared.facts.record().as_lost(),
         };
         self.untold.add(loss.clone());
         // The handle goes: whatever is left of the kernel ends.
@@ -298,7 +296,7 @@ impl Keeper {
             self.keep_background(kernel.take_background());
             self.exited(death);
         }
-        self.record = Record::default();
+        self.shared.facts.record().clear();
         self.count = 0;
         match next {
             Next::Wait => self.trigger(Trigger::Ended, reason.word()),
@@ -346,6 +344,7 @@ impl Keeper {
             self.exited(&self.death());
         }
         self.slot = Slot::Empty;
+        self.shared.facts.record().clear();
         self.trigger(Trigger::Ended, reason.word());
         ended
     }
@@ -383,6 +382,7 @@ impl Keeper {
 
     pub(super) fn trigger(&mut self, trigger: Trigger, reason: &str) {
         let transition = self.state.apply(trigger);
+        self.shared.facts.enter(self.state, self.count);
         self.shared.events.transition(transition, reason);
     }
 

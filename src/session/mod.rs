@@ -10,7 +10,8 @@
 //!   kernels; - `following`: what its callers change; - `record`: what a kernel holds; - `untold`:
 //!   losses that are still to be told; - `ledger`: what would be lost with the manager, in files;
 //!   - `page`: that of one session; - `shelf`: cells that go on without their caller;
-//! - `event`: what happens, for those who watch; - `name`: names.
+//! - `event`: what happens, for those who watch; - `status`: what is known of a session at any
+//!   moment; - `name`: names.
 
 mod error;
 mod event;
@@ -30,6 +31,7 @@ mod request;
 mod session;
 mod shelf;
 mod starter;
+mod status;
 mod turn;
 mod untold;
 mod worker;
@@ -41,3 +43,4 @@ pub use registry::Registry;
 pub use request::{Cell, Execution, Policy, Receipt};
 pub use session::{Ended, Session};
 pub use shelf::Kept;
+pub use status::{PythonInfo, RunningCell, SessionStatus};

@@ -138,15 +138,15 @@ impl Keeper {
             page.notes.send_modify(|note| {
                 note.entry.generation = self.generation;
                 note.entry.running = false;
-                note.entry.lost = self.record.as_lost();
+                note.entry.lost = self.shared.facts.record().as_lost();
                 note.untold = self.untold.clone();
             });
         }
     }
 
-    /// The session has ended, and its page with it unless that stays for the next manager.
+    /// The session has ended, and its page with it unless that stays for the next manager: with what
+    /// was noted last.
     pub(super) async fn end_page(&mut self, stays: bool) {
-        self.note();
         if let Some(page) = self.page.take() {
             page.end(stays).await;
         }

@@ -39,6 +39,16 @@ impl Record {
         self.total = names.total;
     }
 
+    /// Cells that the kernel has completed.
+    pub(super) fn cells(&self) -> u64 {
+        self.cells
+    }
+
+    /// The kernel is gone.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
     /// All of it, as a loss.
     pub(super) fn as_lost(&self) -> Lost {
         let from = self.names.len().saturating_sub(Lost::NAMES);

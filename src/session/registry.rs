@@ -14,6 +14,7 @@ use super::ledger::Ledger;
 use super::page::Page;
 use super::session::Shared;
 use super::starter::{Means, Starter};
+use super::status::Facts;
 use super::worker::{SessionTerms, Worker};
 use super::{Session, SessionError, SessionName};
 use crate::config::{Caller, Settings};
@@ -26,7 +27,7 @@ use crate::python_source::{Staged, stage};
 use crate::tools::{RequestBudget, ToolServer, ToolSettings, ToolTable, hermes_tools};
 
 /// Cells of one session that may wait.
-const WAITING_CELLS: usize = 32;
+pub(super) const WAITING_CELLS: usize = 32;
 /// Cells in the queue, those included whose callers have gone away: they leave it in their turn.
 const QUEUED_CELLS: usize = 1_024;
 /// Resets and closes that may wait.
@@ -110,14 +111,28 @@ impl Registry {
     ///
     /// If the name will not do, or the session's socket cannot be bound.
     pub fn session(&self, name: &str, caller: &Caller) -> Result<Session, SessionError> {
+        self.session_or_new(name, caller)
+            .map(|(session, _)| session)
+    }
+
+    /// As [`Registry::session`], and whether it was made just now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::session`].
+    pub fn session_or_new(
+        &self,
+        name: &str,
+        caller: &Caller,
+    ) -> Result<(Session, bool), SessionError> {
         let name = SessionName::parse(name)?;
         let mut sessions = self.sessions();
         if let Some(session) = sessions.get(&name).filter(|session| !session.is_closed()) {
-            return Ok(session.clone());
+            return Ok((session.clone(), false));
         }
         let session = self.open(name.clone(), caller)?;
         sessions.insert(name, session.clone());
-        Ok(session)
+        Ok((session, true))
     }
 
     /// The session of that name, if it lives.
@@ -171,6 +186,7 @@ impl Registry {
         let page = self.ledger.as_ref().map(|ledger| Page::new(ledger, &name));
         let shared = Arc::new(Shared {
             events: EventLog::new(name.to_string()),
+            facts: Facts::new(caller.cwd.clone()),
             name,
             generation: AtomicU64::new(0),
             current: Mutex::default(),

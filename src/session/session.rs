@@ -7,10 +7,12 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::event::EventLog;
+use super::registry::WAITING_CELLS;
 use super::request::{Delivery, Place};
 use super::shelf::{Kept, Shelf};
+use super::status::Facts;
 use super::worker::{Control, Job};
-use super::{Cell, EventKind, EventStream, Execution, SessionName};
+use super::{Cell, EventKind, EventStream, Execution, SessionName, SessionStatus};
 use crate::execution::{ErrorClass, LiveEvent, LiveOutput, Outcome, live_output};
 
 /// What is kept of what a kernel prints while it is ended.
@@ -24,6 +26,7 @@ const FULL: &str =
 pub(super) struct Shared {
     pub(super) name: SessionName,
     pub(super) events: EventLog,
+    pub(super) facts: Facts,
     pub(super) generation: AtomicU64,
     /// The cell that runs: interrupts it.
     pub(super) current: Mutex<Option<CancellationToken>>,
@@ -41,6 +44,9 @@ impl Shared {
 
     /// A cell has its result.
     pub(super) fn finished(&self, cell: Option<u64>, outcome: &Outcome) {
+        if cell.is_some() {
+            self.facts.finished();
+        }
         if self.events.is_watched() {
             let outcome = Box::new(outcome.clone());
             self.events.emit(cell, EventKind::CellFinished { outcome });
@@ -214,6 +220,14 @@ impl Session {
         self.shared.closed.load(Ordering::Acquire)
             || self.jobs.is_closed()
             || self.shared.manager_gone.is_cancelled()
+    }
+
+    /// What it is doing, as far as that is known without asking its kernel: at once.
+    pub fn status(&self) -> SessionStatus {
+        let generation = self.shared.generation.load(Ordering::Relaxed);
+        let waiting = WAITING_CELLS.saturating_sub(self.places.available_permits());
+        let name = self.shared.name.to_string();
+        self.shared.facts.status(name, generation, waiting)
     }
 
     /// What happens in it from now on.

@@ -253,6 +253,7 @@ impl Worker {
             observer: watched.then(|| tool_observer(Arc::clone(&shared), number)),
         });
         self.tools.open(Arc::clone(&authority));
+        shared.facts.begins(number, Arc::clone(&authority));
         let authority: Arc<dyn CellAuthority> = Arc::new(CellTools(authority));
         shared.events.emit(Some(number), EventKind::CellStarted);
         self.keeper.give();

@@ -134,6 +134,11 @@ impl Authority {
         &self.cancelled
     }
 
+    /// Calls that were dispatched so far, failed ones included, refused ones not.
+    pub fn made(&self) -> u64 {
+        self.ledger().made
+    }
+
     /// Ends it: work in flight is stopped, later calls are refused. Says what was done.
     pub fn retire(&self) -> ToolUse {
         let mut ledger = self.ledger();

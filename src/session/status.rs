@@ -1,0 +1,213 @@
+//! What a session is doing and what it holds, as far as that is known without asking its kernel.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+
+use super::record::Record;
+use crate::kernel::{Kernel, KernelState};
+use crate::tools::Authority;
+
+/// What a session is doing. Keys that do not apply are left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SessionStatus {
+    /// Its name.
+    pub name: String,
+    /// What its kernel is doing; `dead` before the first cell.
+    pub state: KernelState,
+    /// Which kernel of the session, from 1; 0 before the first.
+    pub generation: u64,
+    /// Cells that this kernel has completed, with an exception too.
+    pub cells: u64,
+    /// Cells that have run in this session, in all its kernels and however they ended.
+    pub cells_total: u64,
+    /// Cells that this kernel was given, the running one included.
+    pub execution_count: u64,
+    /// Cells that wait for their turn.
+    pub waiting: usize,
+    /// Tool calls that were made in this session, those of the running cell included.
+    pub tool_calls: u64,
+    /// The process number of the kernel, while there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_pid: Option<u32>,
+    /// The Python of its kernels, from the first kernel on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub python: Option<PythonInfo>,
+    /// The working directory of the caller who opened it.
+    #[serde(serialize_with = "displayed")]
+    pub cwd: PathBuf,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// When the last cell ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_cell_ended_at: Option<Timestamp>,
+    /// The cell that runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<RunningCell>,
+}
+
+/// A Python that runs kernels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PythonInfo {
+    /// `sys.executable`.
+    #[serde(serialize_with = "displayed")]
+    pub executable: PathBuf,
+    /// The version, as in `3.11.7`.
+    pub version: String,
+}
+
+/// A cell that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunningCell {
+    /// Its number in the session.
+    pub cell: u64,
+    /// When it was handed to the kernel.
+    pub since: Timestamp,
+    /// Tool calls that it has made so far.
+    pub tool_calls: u64,
+}
+
+/// A path is any bytes, JSON is not.
+fn displayed<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
+/// What the task of a session notes for those who ask how it is.
+#[derive(Debug)]
+pub(super) struct Facts {
+    opened_at: Timestamp,
+    cwd: PathBuf,
+    now: Mutex<Now>,
+    record: Mutex<Record>,
+}
+
+#[derive(Debug)]
+struct Now {
+    state: KernelState,
+    count: u64,
+    pid: Option<u32>,
+    python: Option<PythonInfo>,
+    cells_total: u64,
+    /// Tool calls of the cells that have ended.
+    tool_calls: u64,
+    last_cell_ended_at: Option<Timestamp>,
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    cell: u64,
+    since: Timestamp,
+    authority: Arc<Authority>,
+}
+
+impl Facts {
+    /// Of a session that is opened now.
+    pub(super) fn new(cwd: PathBuf) -> Self {
+        Self {
+            opened_at: Timestamp::now(),
+            cwd,
+            now: Mutex::new(Now {
+                state: KernelState::Dead,
+                count: 0,
+                pid: None,
+                python: None,
+                cells_total: 0,
+                tool_calls: 0,
+                last_cell_ended_at: None,
+                running: None,
+            }),
+            record: Mutex::default(),
+        }
+    }
+
+    /// What the kernel holds.
+    pub(super) fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is a kernel.
+    pub(super) fn started(&self, kernel: &Kernel) {
+        let mut now = self.now();
+        now.pid = Some(kernel.pid());
+        let interpreter = kernel.interpreter();
+        now.python = Some(PythonInfo {
+            executable: interpreter.executable.clone(),
+            version: interpreter.version.clone(),
+        });
+    }
+
+    /// A cell is about to be handed to the kernel.
+    pub(super) fn begins(&self, cell: u64, authority: Arc<Authority>) {
+        self.now().running = Some(Running {
+            cell,
+            since: Timestamp::now(),
+            authority,
+        });
+    }
+
+    /// What the kernel does now, and how many cells it was given. A cell ends with the state that it
+    /// has brought about.
+    pub(super) fn enter(&self, state: KernelState, count: u64) {
+        let mut now = self.now();
+        now.state = state;
+        now.count = count;
+        if !is_busy(state)
+            && let Some(running) = now.running.take()
+        {
+            now.tool_calls += running.authority.made();
+            now.last_cell_ended_at = Some(Timestamp::now());
+        }
+        if !is_there(state) {
+            now.pid = None;
+        }
+    }
+
+    /// A cell that has run has its result.
+    pub(super) fn finished(&self) {
+        self.now().cells_total += 1;
+    }
+
+    pub(super) fn status(&self, name: String, generation: u64, waiting: usize) -> SessionStatus {
+        let cells = self.record().cells();
+        let now = self.now();
+        let running = now.running.as_ref().filter(|_| is_busy(now.state));
+        let running = running.map(|running| RunningCell {
+            cell: running.cell,
+            since: running.since,
+            tool_calls: running.authority.made(),
+        });
+        SessionStatus {
+            name,
+            state: now.state,
+            generation,
+            cells,
+            cells_total: now.cells_total,
+            execution_count: now.count,
+            waiting,
+            tool_calls: now.tool_calls + running.as_ref().map_or(0, |it| it.tool_calls),
+            kernel_pid: now.pid,
+            python: now.python.clone(),
+            cwd: self.cwd.clone(),
+            opened_at: self.opened_at,
+            last_cell_ended_at: now.last_cell_ended_at,
+            running,
+        }
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a cell is in the kernel's hands.
+fn is_busy(state: KernelState) -> bool {
+    matches!(state, KernelState::Busy | KernelState::Interrupting)
+}
+
+/// Whether the kernel is there.
+fn is_there(state: KernelState) -> bool {
+    is_busy(state) || state == KernelState::Idle
+}
