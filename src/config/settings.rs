@@ -86,6 +86,9 @@ pub struct Settings {
     pub terminal_timeout: Duration,
     /// How long an orderly end may take; default 1 s.
     pub end_grace: Duration,
+    /// A kernel that was given no cell for so long, from the end of the last one, is ended in good
+    /// order; the session stays. None or zero: never. Default 1,800 s.
+    pub kernel_idle_timeout: Option<Duration>,
     /// A private folder in which it is noted what each session holds, so that the next manager can
     /// say what was lost when this one is killed; made with mode 0700 if it is not there. One manager
     /// at a time may have it. Default none: nothing is noted.
@@ -107,6 +110,7 @@ impl Settings {
             max_stderr_bytes: 10_000,
             terminal_timeout: Duration::from_secs(180),
             end_grace: Duration::from_secs(1),
+            kernel_idle_timeout: Some(Duration::from_secs(1_800)),
             ledger: None,
             adopt_orphans: false,
         }

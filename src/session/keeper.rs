@@ -10,10 +10,12 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Ended;
+use super::census::{Census, Counted};
 use super::page::{Left, Page};
 use super::session::{Shared, collect};
 use super::starter::Starter;
 use super::untold::{Received, Untold};
+use super::worker::SessionTerms;
 use crate::execution::{KernelReport, Loss, LossReason, ReportedState, live_output, shutdown_sink};
 use crate::jupyter::Names;
 use crate::kernel::{Death, Kernel, KernelState, Trigger};
@@ -56,6 +58,9 @@ pub(super) struct Keeper {
     pub(super) shared: Arc<Shared>,
     pub(super) starter: Starter,
     end_grace: Duration,
+    census: Census,
+    /// Kept while there is a kernel.
+    counted: Option<Counted>,
     pub(super) slot: Slot,
     state: KernelState,
     /// Cells that this kernel was given.
@@ -76,14 +81,16 @@ impl Keeper {
         shared: Arc<Shared>,
         starter: Starter,
         page: Option<(Page, Left)>,
-        end_grace: Duration,
+        terms: &SessionTerms,
     ) -> Self {
         let (page, left) = page.unzip();
         let left = left.unwrap_or_default();
         let mut keeper = Self {
             shared,
             starter,
-            end_grace,
+            end_grace: terms.end_grace,
+            census: terms.census.clone(),
+            counted: None,
             slot: Slot::Empty,
             state: KernelState::Dead,
             count: 0,
@@ -237,6 +244,7 @@ impl Keeper {
                 self.notices.extend(kernel.choice().map(str::to_owned));
                 self.trigger(Trigger::Started, "the process was forked");
                 self.slot = Slot::Ready(kernel);
+                self.recount();
                 Ok(())
             }
             Err(error) => {
@@ -251,6 +259,7 @@ impl Keeper {
         self.shared.facts.record().clear();
         self.count = 0;
         self.slot = Slot::Starting(tokio::spawn(self.starter.clone().start()));
+        self.recount();
     }
 
     /// There is no kernel of this generation.
@@ -259,6 +268,7 @@ impl Keeper {
             // A process that was forked meanwhile is ended.
             starting.abort();
         }
+        self.recount();
         self.set_generation(self.generation.saturating_sub(1));
         self.trigger(Trigger::StartFailed, "it could not be started");
     }
@@ -305,6 +315,7 @@ impl Keeper {
                 self.begin_start();
             }
         }
+        self.recount();
         loss
     }
 
@@ -344,6 +355,7 @@ impl Keeper {
             self.exited(&self.death());
         }
         self.slot = Slot::Empty;
+        self.recount();
         self.shared.facts.record().clear();
         self.trigger(Trigger::Ended, reason.word());
         ended
@@ -375,6 +387,20 @@ impl Keeper {
         match &self.slot {
             Slot::Ready(kernel) => kernel.death().unwrap_or(Death::Ended),
             Slot::Empty | Slot::Starting(_) => Death::Ended,
+        }
+    }
+
+    /// Whether there is a kernel that could be given a cell.
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self.slot, Slot::Ready(_))
+    }
+
+    /// After each change of the slot.
+    pub(super) fn recount(&mut self) {
+        match (&self.slot, &self.counted) {
+            (Slot::Empty, _) => self.counted = None,
+            (_, None) => self.counted = Some(self.census.enter()),
+            (_, Some(_)) => {}
         }
     }
 

@@ -55,6 +55,7 @@ mod server_kit;
 mod server_life;
 mod server_managers;
 mod session_callers;
+mod session_idle;
 mod session_ledger;
 mod session_status;
 mod shadowing;
