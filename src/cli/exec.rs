@@ -13,7 +13,7 @@ use super::row::{BESIDE, row, told};
 use super::show::{Screen, json_line};
 use super::signals::Signals;
 use super::{exit, source, surroundings};
-use crate::config::Caller;
+use crate::config::{Caller, Settings};
 use crate::execution::{ErrorClass, Outcome};
 use crate::process::{ProcessError, try_descriptors, try_thread};
 use crate::session::{Registry, SessionError, SessionName};
@@ -180,9 +180,12 @@ async fn start_kernels(
         return Ok(Kernels::Server(Box::new(remote)));
     }
     let unavailable = |error: SessionError| (ErrorClass::Unavailable, error.to_string());
-    let registry = Registry::start(surroundings::settings())
-        .await
-        .map_err(unavailable)?;
+    let settings = Settings {
+        // Between its cells it may wait for a slow reader, as long as that takes.
+        kernel_idle_timeout: None,
+        ..surroundings::settings()
+    };
+    let registry = Registry::start(settings).await.map_err(unavailable)?;
     match registry.session("exec", &caller) {
         Ok(session) => Ok(Kernels::Own { registry, session }),
         Err(error) => {

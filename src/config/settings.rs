@@ -89,6 +89,9 @@ pub struct Settings {
     /// How long a cell may take to end that is interrupted and whose policy is to keep the kernel;
     /// then that is killed. It may go beyond the cell's time limit by that. Default 3 s.
     pub interrupt_grace: Duration,
+    /// A kernel that was given no cell for so long, from the end of the last one, is ended in good
+    /// order; the session stays. None or zero: never. Default 1,800 s.
+    pub kernel_idle_timeout: Option<Duration>,
     /// A private folder in which it is noted what each session holds, so that the next manager can
     /// say what was lost when this one is killed; made with mode 0700 if it is not there. One manager
     /// at a time may have it. Default none: nothing is noted.
@@ -111,6 +114,7 @@ impl Settings {
             terminal_timeout: Duration::from_secs(180),
             end_grace: Duration::from_secs(1),
             interrupt_grace: Duration::from_secs(3),
+            kernel_idle_timeout: Some(Duration::from_secs(1_800)),
             ledger: None,
             adopt_orphans: false,
         }

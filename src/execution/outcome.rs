@@ -66,6 +66,8 @@ pub enum LossReason {
     SessionClosed,
     /// Another interpreter was asked for.
     Replaced,
+    /// Nobody needed it for too long.
+    Idle,
     /// Its manager has ended.
     ManagerRestarted,
 }
@@ -80,6 +82,7 @@ impl LossReason {
             Self::KernelDied => "kernel_died",
             Self::SessionClosed => "session_closed",
             Self::Replaced => "replaced",
+            Self::Idle => "idle",
             Self::ManagerRestarted => "manager_restarted",
         }
     }

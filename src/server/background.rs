@@ -134,7 +134,7 @@ impl BackgroundServer {
     }
 
     fn is_busy(&self) -> bool {
-        *self.manager.requests.borrow() > 0
+        self.manager.registry().kernels() > 0 || *self.manager.requests.borrow() > 0
     }
 
     /// Waits until there was nothing to do for long enough.
@@ -142,23 +142,16 @@ impl BackgroundServer {
         if self.idle_exit.is_zero() {
             return pending().await;
         }
-        loop {
-            self.nothing_to_do().await;
-            let something = async {
-                let mut requests = self.manager.requests.subscribe();
-                drop(requests.wait_for(|count| *count > 0).await);
-            };
-            if timeout(self.idle_exit, something).await.is_err() {
-                return;
-            }
-        }
-    }
-
-    async fn nothing_to_do(&self) {
+        let mut requests = self.manager.requests.subscribe();
         loop {
             self.manager.quiet().await;
-            if !self.is_busy() {
-                return;
+            let asked = async {
+                // Its sender lives as long as the manager.
+                drop(requests.wait_for(|count| *count > 0).await);
+            };
+            tokio::select! {
+                () = self.manager.registry().quiet(self.idle_exit) => return,
+                () = asked => {}
             }
         }
     }

@@ -9,10 +9,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::Ended;
+use super::census::{Census, Counted};
 use super::page::{Left, Page};
 use super::session::{Shared, collect};
 use super::starter::Starter;
 use super::untold::{Received, Untold};
+use super::worker::SessionTerms;
 use crate::execution::{
     Interrupt, KernelReport, Loss, LossReason, ReportedState, live_output, shutdown_sink,
 };
@@ -57,6 +59,9 @@ pub(super) struct Keeper {
     pub(super) shared: Arc<Shared>,
     pub(super) starter: Starter,
     end_grace: Duration,
+    census: Census,
+    /// Kept while there is a kernel.
+    counted: Option<Counted>,
     pub(super) slot: Slot,
     state: KernelState,
     /// Cells that this kernel was given.
@@ -77,14 +82,16 @@ impl Keeper {
         shared: Arc<Shared>,
         starter: Starter,
         page: Option<(Page, Left)>,
-        end_grace: Duration,
+        terms: &SessionTerms,
     ) -> Self {
         let (page, left) = page.unzip();
         let left = left.unwrap_or_default();
         let mut keeper = Self {
             shared,
             starter,
-            end_grace,
+            end_grace: terms.end_grace,
+            census: terms.census.clone(),
+            counted: None,
             slot: Slot::Empty,
             state: KernelState::Dead,
             count: 0,
@@ -240,6 +247,7 @@ impl Keeper {
                 self.notices.extend(kernel.choice().map(str::to_owned));
                 self.trigger(Trigger::Started, "the process was forked");
                 self.slot = Slot::Ready(kernel);
+                self.recount();
                 Ok(())
             }
             Err(error) => {
@@ -254,6 +262,7 @@ impl Keeper {
         self.shared.facts.record().clear();
         self.count = 0;
         self.slot = Slot::Starting(tokio::spawn(self.starter.clone().start()));
+        self.recount();
     }
 
     /// There is no kernel of this generation.
@@ -262,6 +271,7 @@ impl Keeper {
             // A process that was forked meanwhile is ended.
             starting.abort();
         }
+        self.recount();
         self.set_generation(self.generation.saturating_sub(1));
         self.trigger(Trigger::StartFailed, "it could not be started");
     }
@@ -308,6 +318,7 @@ impl Keeper {
                 self.begin_start();
             }
         }
+        self.recount();
         loss
     }
 
@@ -347,6 +358,9 @@ impl Keeper {
             self.exited(&self.death());
         }
         self.slot = Slot::Empty;
+        self.recount();
+        // What it has held may be for the next manager to tell.
+        self.note();
         self.shared.facts.record().clear();
         self.trigger(Trigger::Ended, reason.word());
         ended
@@ -378,6 +392,20 @@ impl Keeper {
         match &self.slot {
             Slot::Ready(kernel) => kernel.death().unwrap_or(Death::Ended),
             Slot::Empty | Slot::Starting(_) => Death::Ended,
+        }
+    }
+
+    /// Whether there is a kernel that could be given a cell.
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self.slot, Slot::Ready(_))
+    }
+
+    /// After each change of the slot.
+    pub(super) fn recount(&mut self) {
+        match (&self.slot, &self.counted) {
+            (Slot::Empty, _) => self.counted = None,
+            (_, None) => self.counted = Some(self.census.enter()),
+            (_, Some(_)) => {}
         }
     }
 

@@ -5,17 +5,20 @@
 //! kernel, the tools, the running of a cell.
 //!
 //! - `registry`: sessions by name; - `session`: the handle; - `request`: a cell that is asked for,
-//!   and the way to its result; - `worker`: the task; - `turn`: the turn of one cell;
-//! - `keeper`: its kernel, and how it is lost; - `renewal`: another one in its place; - `starter`: new
-//!   kernels; - `following`: what its callers change; - `record`: what a kernel holds; - `untold`:
-//!   losses that are still to be told; - `ledger`: what would be lost with the manager, in files;
-//!   - `page`: that of one session; - `shelf`: cells that go on without their caller;
+//!   and the way to its result; - `shelf`: cells that go on without their caller;
+//! - `worker`: the task; - `turn`: the turn of one cell; - `following`: what its callers change;
+//! - `keeper`: its kernel, and how it is lost; - `renewal`: another one in its place, or none;
+//! - `idle`: when nobody needs it; - `census`: how many there are; - `starter`: new kernels;
+//! - `record`: what a kernel holds; - `untold`: losses that are still to be told; - `ledger`: what
+//!   would be lost with the manager, in files; - `page`: that of one session;
 //! - `event`: what happens, for those who watch; - `status`: what is known of a session at any
 //!   moment; - `variables`: what its kernel lists; - `name`: names.
 
+mod census;
 mod error;
 mod event;
 mod following;
+mod idle;
 mod keeper;
 mod ledger;
 mod name;

@@ -144,9 +144,9 @@ impl Keeper {
         }
     }
 
-    /// The session has ended, and its page with it unless that stays for the next manager.
+    /// The session has ended, and its page with it unless that stays for the next manager: with what
+    /// was noted last.
     pub(super) async fn end_page(&mut self, stays: bool) {
-        self.note();
         if let Some(page) = self.page.take() {
             page.end(stays).await;
         }

@@ -4,10 +4,13 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::census::Census;
 use super::event::EventLog;
 use super::following::Following;
 use super::ledger::Ledger;
@@ -47,6 +50,7 @@ pub struct Registry {
     requests: Arc<RequestBudget>,
     sessions: Mutex<HashMap<SessionName, Session>>,
     ledger: Option<Ledger>,
+    census: Census,
     /// Fires when this is dropped.
     gone: CancellationToken,
 }
@@ -94,6 +98,7 @@ impl Registry {
             requests: RequestBudget::new(),
             sessions: Mutex::default(),
             ledger,
+            census: Census::new(),
             gone: CancellationToken::new(),
         })
     }
@@ -204,6 +209,8 @@ impl Registry {
             },
             end_grace: self.settings.end_grace,
             interrupt_grace: self.settings.interrupt_grace,
+            kernel_idle_timeout: self.settings.kernel_idle_timeout,
+            census: self.census.clone(),
             commands_environment: starter.commands(),
         };
         let (jobs, job_queue) = mpsc::channel(QUEUED_CELLS);
@@ -227,6 +234,28 @@ impl Registry {
             places: Arc::new(Semaphore::new(WAITING_CELLS)),
             shelf: Arc::default(),
         })
+    }
+
+    /// How many sessions have a kernel now; one that is being started counts.
+    pub fn kernels(&self) -> usize {
+        self.census.count()
+    }
+
+    /// Waits until no session has had a kernel for so long. A cell has none before its turn comes: who
+    /// hands over cells knows of those.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again; the time begins anew.
+    pub async fn quiet(&self, time: Duration) {
+        let mut kernels = self.census.watch();
+        loop {
+            // The sender lives as long as this.
+            drop(kernels.wait_for(|count| *count == 0).await);
+            if timeout(time, kernels.changed()).await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Closes all sessions and waits until everything that was started is gone.

@@ -1,6 +1,7 @@
-//! Another kernel in the place of a session's own, as a caller wants it.
+//! Another kernel in the place of a session's own, as a caller wants it, or none where nobody does.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::following::Anew;
 use super::keeper::{Keeper, Next, NoKernel, Slot, patiently};
@@ -68,6 +69,19 @@ impl Keeper {
         Ok(true)
     }
 
+    /// Ends a kernel that has had nothing to do for so long, in good order.
+    pub(super) async fn reap(&mut self, idle: Duration) {
+        self.shut_down().await;
+        let reason = LossReason::Idle;
+        if self.count > 0 {
+            let detail = format!("{} {} s", reason.word(), idle.as_secs_f64());
+            let death = self.death();
+            self.lost(reason, &detail, &death, Next::Wait);
+        } else {
+            self.discard(reason.word());
+        }
+    }
+
     /// A kernel that has run nothing, and so holds nothing, goes.
     fn discard(&mut self, reason: &str) {
         match &self.slot {
@@ -81,6 +95,7 @@ impl Keeper {
             }
         }
         self.slot = Slot::Empty;
+        self.recount();
         self.trigger(Trigger::Ended, reason);
     }
 

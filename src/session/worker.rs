@@ -9,8 +9,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::census::Census;
 use super::event::Texts;
 use super::following::{Following, Step};
+use super::idle::IdleTimer;
 use super::keeper::{Keeper, Next};
 use super::page::{Left, NOTED_AS_RUNNING, Page};
 use super::request::{Delivery, Place, interrupted_while_waiting};
@@ -56,6 +58,10 @@ pub(super) struct SessionTerms {
     pub(super) caps: Caps,
     pub(super) end_grace: Duration,
     pub(super) interrupt_grace: Duration,
+    /// After so long without a cell the kernel is ended.
+    pub(super) kernel_idle_timeout: Option<Duration>,
+    /// Counts the kernels of the manager.
+    pub(super) census: Census,
     pub(super) commands_environment: Arc<Vec<(String, String)>>,
 }
 
@@ -102,7 +108,7 @@ impl Worker {
         sockets: Arc<OwnFolder>,
     ) -> Self {
         Self {
-            keeper: Keeper::new(Arc::clone(&shared), starter, page, terms.end_grace),
+            keeper: Keeper::new(Arc::clone(&shared), starter, page, &terms),
             shared,
             terms,
             tools,
@@ -120,6 +126,7 @@ impl Worker {
         mut controls: mpsc::Receiver<Control>,
     ) {
         let manager_gone = self.shared.manager_gone.clone();
+        let mut idle = IdleTimer::new(self.terms.kernel_idle_timeout);
         let mut wanted = None;
         loop {
             let control = if let Some(control) = wanted.take() {
@@ -130,13 +137,22 @@ impl Worker {
                     control = next_control(&mut controls, &manager_gone) => control,
                     job = jobs.recv() => match job {
                         Some(job) => {
+                            let before = (self.cells, self.keeper.generation());
                             wanted = self.serve(job, &mut controls, &manager_gone).await;
                             self.keeper.note();
+                            if before != (self.cells, self.keeper.generation()) {
+                                idle.restart();
+                            }
                             continue;
                         }
                         None => Control::Close { done: None },
                     },
                     () = self.keeper.watch() => {
+                        self.keeper.note();
+                        continue;
+                    }
+                    limit = idle.due(), if self.keeper.is_ready() => {
+                        self.keeper.reap(limit).await;
                         self.keeper.note();
                         continue;
                     }

@@ -57,6 +57,7 @@ mod server_life;
 mod server_looks;
 mod server_managers;
 mod session_callers;
+mod session_idle;
 mod session_ledger;
 mod session_status;
 mod shadowing;
