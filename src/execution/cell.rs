@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 use super::live::LiveSender;
 use super::output::{CellOutput, Observer};
 use super::stopping::Stopping;
-use super::{Caps, CellAuthority, Interrupt};
+use super::{Caps, CellAuthority, Interrupt, LossReason};
 use crate::jupyter::{ExecuteReply, FrameError};
 use crate::kernel::{CellRequest, Death, Ending, Kernel};
 use crate::output::Windowed;
@@ -64,6 +64,16 @@ pub enum Stop {
     Timeout,
     /// Somebody has interrupted it.
     Interrupt,
+}
+
+impl Stop {
+    /// Why a kernel is lost that is killed for it.
+    pub fn reason(self) -> LossReason {
+        match self {
+            Self::Timeout => LossReason::Timeout,
+            Self::Interrupt => LossReason::Interrupt,
+        }
+    }
 }
 
 /// How a cell that was not to go on cost its kernel.
