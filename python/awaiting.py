@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from . import shadow
+from .failures import traceback_of
 from .ground import call
 from .own import BUILTINS as __builtins__  # noqa: F401
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
+    from types import TracebackType
     from typing import Any
 
     from .interrupt import Interrupts
@@ -45,7 +47,7 @@ class Loop:
                 # Raised in a callback or in another task: this one must not go on in a later cell.
                 yield from self._end(task)
             elif interrupts.named():
-                failure = KeyboardInterrupt()
+                failure = KeyboardInterrupt().with_traceback(_where(failure))
             return None, failure
         except BaseException as error:  # noqa: BLE001 - as above
             if task is None:
@@ -103,3 +105,17 @@ class Loop:
             if not issubclass(type(failure), RuntimeError) or task.done() or loop.is_closed():
                 return value, failure
             # Somebody has stopped the loop, in this cell or at the end of an earlier one.
+
+
+def _where(failure: BaseException | None) -> TracebackType | None:
+    """Where the cell was when it was cancelled: before 3.11 that stands in what it comes from."""
+    for _ in range(4):
+        if failure is None:
+            break
+        first = step = traceback_of(failure)
+        while step is not None:
+            if step.tb_frame.f_code.co_filename.startswith("<cell "):
+                return first
+            step = step.tb_next
+        failure = failure.__context__
+    return None

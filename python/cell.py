@@ -210,7 +210,12 @@ class Runner:
                     value, failure = yield from call(eval, code, self._globals)
                     if failure is None and code.co_flags & COROUTINE:
                         if self._loop is None:
-                            self._loop = Loop(interrupts)
+                            try:
+                                self._loop = Loop(interrupts)
+                            except BaseException:
+                                # Interrupted: Python would complain that it was never awaited.
+                                value.close()
+                                raise
                         value, failure = yield from self._loop.run(value)
                     if failure is not None:
                         return failure

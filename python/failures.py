@@ -111,7 +111,7 @@ def text_of(value: object) -> str:
 
 
 # Not by the attribute, which a class of the cell's may put something else in the place of.
-_traceback_of: Any = BaseException.__dict__["__traceback__"].__get__
+traceback_of: Any = BaseException.__dict__["__traceback__"].__get__
 
 
 def _kind(failure: BaseException, syntax: bool, interrupted: bool) -> str:
@@ -136,7 +136,7 @@ def _is_process_limit(failure: BaseException) -> bool:
     """Whether a process or thread could not be started because there are too many."""
     if issubclass(type(failure), RuntimeError):
         return str(failure) == "can't start new thread"
-    traceback = _traceback_of(failure)
+    traceback = traceback_of(failure)
     if not issubclass(type(failure), BlockingIOError) or traceback is None:
         return False
     while traceback.tb_next is not None:
@@ -149,7 +149,7 @@ def _lines_and_line(
     failure: BaseException, traceback: TracebackType | None = None
 ) -> tuple[list[str], str]:
     try:
-        return _format(failure, traceback or _traceback_of(failure))
+        return _format(failure, traceback or traceback_of(failure))
     except BaseException:  # noqa: BLE001 - see the module
         return _guarded(lambda: _format_alone(failure), ([], type_name(failure)))
 
@@ -177,7 +177,7 @@ def _format_alone(failure: BaseException) -> tuple[list[str], str]:
     if text:
         line += ": " + text
     lines = ["Traceback (most recent call last):\n"]
-    traceback = _traceback_of(failure)
+    traceback = traceback_of(failure)
     while traceback is not None and len(lines) < 200:
         code = traceback.tb_frame.f_code
         if not is_ours(code.co_filename):
@@ -233,7 +233,7 @@ def _place(failure: BaseException) -> str | None:
     place = None
     if issubclass(type(failure), SyntaxError) and str(failure.filename).startswith("<cell "):
         return f"{failure.filename}, line {failure.lineno}"
-    traceback = _traceback_of(failure)
+    traceback = traceback_of(failure)
     while traceback is not None:
         filename = traceback.tb_frame.f_code.co_filename
         if filename.startswith("<cell "):

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::live::LiveSender;
 use super::output::{CellOutput, Observer};
 use super::stopping::Stopping;
-use super::{Caps, CellAuthority, Interrupt, Progress};
+use super::{Caps, CellAuthority, Interrupt, LossReason, Progress};
 use crate::jupyter::{ExecuteReply, FrameError};
 use crate::kernel::{CellRequest, Death, Ending, Kernel};
 use crate::output::Windowed;
@@ -69,6 +69,16 @@ pub enum Stop {
     Timeout,
     /// Somebody has interrupted it.
     Interrupt,
+}
+
+impl Stop {
+    /// Why a kernel is lost that is killed for it.
+    pub fn reason(self) -> LossReason {
+        match self {
+            Self::Timeout => LossReason::Timeout,
+            Self::Interrupt => LossReason::Interrupt,
+        }
+    }
 }
 
 /// How a cell that was not to go on cost its kernel.

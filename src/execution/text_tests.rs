@@ -144,6 +144,96 @@ fn two_losses_that_nobody_was_told_are_told_together() {
     assert_eq!(outcome.status, Status::Interrupted);
 }
 
+fn stopped(stop: Stop, json: &str) -> Outcome {
+    let reply = ExecuteReply::parse(json.as_bytes()).unwrap();
+    outcome_of(ran(How::Stopped(stop, Box::new(reply)), "a\n"), story())
+}
+
+#[test]
+fn an_interrupt_in_place_tells_what_was_observed() {
+    let raised = r#"{"status":"error","ename":"KeyboardInterrupt","traceback":["T","KeyboardInterrupt"],
+        "warmcell":{"interrupted":true,"error":{"class":"interrupted","line":"KeyboardInterrupt",
+        "place":"<cell 4>, line 2"}}}"#;
+    let outcome = stopped(Stop::Interrupt, raised);
+    assert_eq!(
+        outcome.output,
+        "a\n--- stderr ---\nT\nKeyboardInterrupt\n[interrupted; state is kept]"
+    );
+    assert_eq!(outcome.status, Status::Interrupted);
+    assert_eq!(outcome.error_class, Some(ErrorClass::Interrupted));
+    assert_eq!(
+        outcome.error.as_deref(),
+        Some("KeyboardInterrupt (<cell 4>, line 2)")
+    );
+    assert_eq!(outcome.exit_code, -1);
+    assert_eq!(outcome.kernel.state, ReportedState::Kept);
+    assert_eq!(outcome.kernel.reason, None);
+    let outcome = stopped(Stop::Timeout, raised);
+    assert!(
+        outcome
+            .output
+            .ends_with("\n[timed out after 1 s and was interrupted; state is kept]")
+    );
+    assert_eq!(outcome.status, Status::Timeout);
+    assert_eq!(outcome.error_class, Some(ErrorClass::Timeout));
+    assert_eq!(outcome.error.as_deref(), Some("timed out after 1 s"));
+    for (reply, end) in [
+        (r#"{"status":"ok"}"#, "ended by itself"),
+        (
+            r#"{"status":"error","warmcell":{"exit":{"code":3}}}"#,
+            "called sys.exit(3)",
+        ),
+        (r#"{"status":"error","ename":"E","evalue":"v"}"#, "raised E"),
+    ] {
+        let outcome = stopped(Stop::Interrupt, reply);
+        let line = format!("[interrupted; after that the cell {end}; state is kept]");
+        assert!(outcome.output.ends_with(&line), "{}", outcome.output);
+        assert_eq!(outcome.exit_code, -1);
+        assert_eq!(outcome.error.as_deref(), Some("interrupted"));
+        let outcome = stopped(Stop::Timeout, reply);
+        let line = format!("and was interrupted; after that the cell {end}; state is kept]");
+        assert!(outcome.output.ends_with(&line), "{}", outcome.output);
+    }
+}
+
+#[test]
+fn an_interrupt_that_has_cost_the_kernel_tells_how() {
+    let lost = |stop: Stop, cost| {
+        let lost = loss(stop.reason(), "", names(&["x"], 1, 0));
+        let story = Story {
+            loss: Some(lost),
+            ..story()
+        };
+        let outcome = outcome_of(ran(How::Lost(stop, cost), ""), story);
+        assert_eq!(outcome.kernel.state, ReportedState::Lost);
+        (outcome.status, outcome.error.unwrap(), outcome.output)
+    };
+    let (status, error, output) = lost(Stop::Timeout, Cost::Deaf(Duration::from_secs(3)));
+    assert_eq!(status, Status::Timeout);
+    assert_eq!(
+        error,
+        "timed out after 1 s, was interrupted and did not end within 3 s"
+    );
+    assert_eq!(
+        output,
+        format!(
+            "[{error}; the kernel was killed and restarted: x is lost; rebuild what you need, or give \
+             the cell more time]"
+        )
+    );
+    let (status, error, _) = lost(Stop::Interrupt, Cost::CutShort);
+    assert_eq!(status, Status::Interrupted);
+    assert_eq!(error, "interrupted and then ended by force");
+    let death = Death::Exited(KernelExit::Signal(2));
+    let (status, error, output) = lost(Stop::Interrupt, Cost::Died(death));
+    assert_eq!(status, Status::Interrupted);
+    assert_eq!(
+        error,
+        "interrupted, and the kernel was killed by signal 2 (SIGINT)"
+    );
+    assert!(output.contains("; a fresh one was started: x is lost; rebuild"));
+}
+
 #[test]
 fn names_are_told_in_words() {
     let words = |list: &[&str], total| names(list, total, 0).names_in_words();

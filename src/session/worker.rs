@@ -290,7 +290,7 @@ impl Worker {
             Box::new(move |event: &_| shared.events.output(number, &mut texts, event)) as _
         });
         let keeper = &mut self.keeper;
-        let mut interrupting = |stop| keeper.interrupted(reason_of(stop));
+        let mut interrupting = |stop: Stop| keeper.interrupted(stop.reason());
         run(CellTask {
             kernel,
             code: &cell.code,
@@ -341,7 +341,7 @@ impl Worker {
                 Some(self.keeper.lost(reason, reason.word(), &killed, Next::Wait))
             }
             How::Lost(stop, _) => {
-                let reason = reason_of(*stop);
+                let reason = stop.reason();
                 let detail = match stop {
                     Stop::Timeout => format!("timeout {} s", timeout.as_secs_f64()),
                     Stop::Interrupt => reason.word().to_owned(),
@@ -366,14 +366,6 @@ impl Worker {
             warnings,
         };
         outcome_of(run, story)
-    }
-}
-
-/// Why a kernel is lost, if it is.
-fn reason_of(stop: Stop) -> LossReason {
-    match stop {
-        Stop::Timeout => LossReason::Timeout,
-        Stop::Interrupt => LossReason::Interrupt,
     }
 }
 

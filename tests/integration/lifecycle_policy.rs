@@ -1,89 +1,16 @@
 //! Policy `interrupt`: `KeyboardInterrupt` first, state kept if that ends the cell, else the kill.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use warmcell::config::Settings;
-use warmcell::execution::{Outcome, Status};
-use warmcell::session::{Cell, Policy, Registry, Session};
+use serde_json::json;
+use warmcell::execution::Status;
+use warmcell::session::{Cell, Policy};
 
-use crate::lifecycle_support::{is_alive, json, json_without_time, number, result, until, written};
-use crate::support::{Manager, Place, SAFETY, on_each_python, run};
-
-/// A cell that is interrupted in place, by whomever or whatever.
-fn gentle(code: impl Into<String>) -> Cell {
-    Cell {
-        on_timeout: Policy::Interrupt,
-        on_interrupt: Policy::Interrupt,
-        ..Cell::new(code)
-    }
-}
-
-/// Runs a cell and interrupts it after a while.
-async fn interrupted(session: &Session, code: &str, delay: Duration) -> Outcome {
-    let mut execution = session.execute(gentle(code));
-    let interrupt = execution.interrupt_token();
-    let interrupting = async {
-        tokio::time::sleep(delay).await;
-        interrupt.cancel();
-    };
-    tokio::join!(result(&mut execution), interrupting).0
-}
-
-/// Runs a cell and interrupts it when it has made a file of the name `mark` in its directory.
-async fn interrupted_at_mark(session: &Session, place: &Place, code: &str) -> Outcome {
-    interrupted_after_mark(session, place, code, Duration::ZERO).await
-}
-
-/// The same, a while after that.
-async fn interrupted_after_mark(
-    session: &Session,
-    place: &Place,
-    code: &str,
-    delay: Duration,
-) -> Outcome {
-    let mark = place.work().join("mark");
-    fs::remove_file(&mark).ok();
-    let mut execution = session.execute(gentle(code));
-    let interrupt = execution.interrupt_token();
-    let interrupting = async {
-        until("the mark", || mark.exists()).await;
-        tokio::time::sleep(delay).await;
-        interrupt.cancel();
-    };
-    tokio::join!(result(&mut execution), interrupting).0
-}
-
-/// A manager whose cells have so long to end.
-async fn with_grace(grace: Duration) -> Manager {
-    let place = Place::new();
-    let settings = Settings {
-        interrupt_grace: grace,
-        ..place.settings()
-    };
-    let registry = Registry::start(settings).await.unwrap();
-    Manager { place, registry }
-}
-
-/// A text without the marks below the lines of a traceback, which not every Python has.
-fn without_marks(text: &str) -> String {
-    let is_mark = |line: &&str| {
-        line.chars().any(|it| it == '^') && line.trim_matches([' ', '^', '~']).is_empty()
-    };
-    let lines: Vec<&str> = text.lines().filter(|line| !is_mark(line)).collect();
-    lines.join("\n")
-}
-
-#[track_caller]
-fn assert_kept(outcome: &Outcome, what: &str) -> Value {
-    let told = json(outcome);
-    assert_eq!(told["status"], "interrupted", "{what}: {told}");
-    assert_eq!(told["kernel"]["state"], "kept", "{what}: {told}");
-    assert_eq!(told["exit_code"], -1, "{what}");
-    assert_eq!(told["error_class"], "interrupted", "{what}");
-    told
-}
+use crate::lifecycle_support::{is_alive, json, json_without_time, number, result, written};
+use crate::policy_kit::{
+    assert_kept, gentle, interrupted, interrupted_at_mark, with_grace, without_marks,
+};
+use crate::support::{Manager, on_each_python, run};
 
 #[tokio::test]
 async fn an_interrupted_cell_keeps_its_state_and_says_so() {
@@ -380,224 +307,42 @@ async fn a_kernel_that_dies_of_the_interrupt_is_told() {
     manager.end().await;
 }
 
+/// A call in flight ends with the interrupt, whoever waits for it; later ones are made.
 #[tokio::test]
-async fn a_second_interrupt_kills_at_once() {
-    let manager = with_grace(SAFETY).await;
-    let session = manager.session("a");
-    let code = "import time\nwhile True:\n    try:\n        open('mark', 'w').close()\n        time.sleep(60)\n    except KeyboardInterrupt: open('caught', 'w').close()";
-    let caught = manager.place.work().join("caught");
-    let twice = |by_session: bool| {
-        let (session, caught) = (session.clone(), caught.clone());
-        async move {
-            until("the interrupt", || caught.exists()).await;
-            if by_session {
-                assert!(session.interrupt());
-            }
-            Instant::now()
-        }
-    };
-    // By the session, after one by the cell's own handle.
-    let (outcome, at) = tokio::join!(
-        interrupted_at_mark(&session, &manager.place, code),
-        twice(true)
-    );
-    assert!(at.elapsed() < SAFETY / 4, "{:?}", at.elapsed());
-    assert_eq!(
-        outcome.output,
-        "[interrupted and then ended by force; the kernel was killed and restarted; nothing but this \
-         cell is lost]"
-    );
-    // An interrupt of one whose time is up.
-    fs::remove_file(&caught).unwrap();
-    let mut execution = session.execute(gentle(code).timeout(Duration::from_secs(1)));
-    let (outcome, _) = tokio::join!(result(&mut execution), twice(true));
-    assert_eq!(outcome.status, Status::Timeout);
-    assert!(
-        outcome
-            .output
-            .contains("[timed out after 1 s, was interrupted and then ended by force; the"),
-        "{}",
-        outcome.output
-    );
-    // A reset and a close do not wait for the grace.
-    for close in [false, true] {
-        fs::remove_file(&caught).unwrap();
-        let ending = async {
-            let at = twice(false).await;
-            if close {
-                session.close().await;
-            } else {
-                session.reset().await;
-            }
-            at
-        };
-        let (outcome, at) =
-            tokio::join!(interrupted_at_mark(&session, &manager.place, code), ending);
-        assert!(at.elapsed() < SAFETY / 4, "{:?}", at.elapsed());
-        assert_eq!(json(&outcome)["kernel"]["state"], "lost");
-        assert_eq!(outcome.output.contains("its session was closed"), close);
-    }
-    manager.end().await;
-}
-
-/// Of 150 interrupts of cells that print all the time each one is clean.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_and_fifty_interrupts_of_a_print_loop_are_clean() {
-    let manager = Manager::start().await;
-    let session = manager.session("a");
-    run(&session, "count = 0").await;
-    let prints = [
-        "while True: print('abcdefgh')",
-        "while True: print('x', end='', flush=True)",
-        "import sys\nwhile True: sys.stderr.write('e\\n')",
-        "while True: print('é' * 3000)",
-        "import os\nwhile True: os.write(1, b'raw\\n'); print(1)",
-    ];
-    for round in 0..150_usize {
-        let print = prints[round % prints.len()];
-        let code = format!("count += 1\nopen('mark', 'w').close()\n{print}");
-        let delay = Duration::from_micros((round as u64 * 7_919) % 60_000);
-        let outcome = interrupted_after_mark(&session, &manager.place, &code, delay).await;
-        let told = assert_kept(&outcome, &format!("{round}"));
-        let error = told["error"].as_str().unwrap();
-        assert!(
-            error.starts_with("KeyboardInterrupt (<cell "),
-            "{round}: {told}"
-        );
-        let traceback = outcome.beside_streams.traceback.as_deref().unwrap();
-        assert!(
-            traceback.starts_with("Traceback (most recent call last):\n"),
-            "{round}: {traceback}"
-        );
-        assert_eq!(
-            traceback.lines().last(),
-            Some("KeyboardInterrupt"),
-            "{round}"
-        );
-        assert_eq!(outcome.warning, None, "{round}");
-        let next = run(&session, "count").await;
-        assert_eq!(next.output, (round + 1).to_string(), "{round}");
-        assert_eq!(next.background_output, None, "{round}");
-    }
-    manager.end().await;
-}
-
-/// 0 to 50 ms after the cell was handed over, also while its kernel is started: nothing is lost, and
-/// the cell has done nothing after its result.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_early_interrupt_loses_nothing() {
-    let manager = Manager::start().await;
-    let mut ran = 0;
-    for round in 0..120_u64 {
-        let session = manager.session(&format!("s{}", round / 3));
-        let file = manager.place.work().join(format!("f{round}"));
-        let code = format!(
-            "import time\nwarm = {round}\ntime.sleep(0.04)\nopen({file:?}, 'w').close()\ntime.sleep(60)"
-        );
-        let delay = Duration::from_micros((round * 7_919) % 50_000);
-        let outcome = interrupted(&session, &code, delay).await;
-        let existed = file.exists();
-        let told = json(&outcome);
-        assert_eq!(told["status"], "interrupted", "{told}");
-        let state = told["kernel"]["state"].as_str().unwrap();
-        let count = told["kernel"]["execution_count"].as_u64().unwrap();
-        assert!(state == "kept" || state == "fresh", "{told}");
-        if count > 0 {
-            ran += 1;
-            assert_eq!(state == "fresh", count == 1, "{told}");
-        }
-        let next = json(&run(&session, "warm").await);
-        assert_eq!(next["kernel"]["generation"], 1, "{next}");
-        assert_eq!(file.exists(), existed, "it went on");
-    }
-    assert!(ran > 40, "{ran}");
-    manager.end().await;
-}
-
-/// The interrupt of a cell that has ended is nobody's.
-#[tokio::test]
-async fn an_interrupt_that_crosses_with_the_end_changes_nothing() {
-    let manager = Manager::start().await;
-    let session = manager.session("a");
-    run(&session, "n = 0").await;
-    let mut successes = 0;
-    for round in 0..300_u64 {
-        let delay = Duration::from_micros(round * 10);
-        let outcome = interrupted(&session, "n += 1\nfor i in range(9): n\nn", delay).await;
-        match outcome.status {
-            Status::Success => successes += 1,
-            status => assert_eq!(status, Status::Interrupted, "{outcome:?}"),
-        }
-        let before = outcome.result.clone();
-        let next = run(&session, "n").await;
-        assert_eq!(next.status, Status::Success, "{next:?}");
-        if before.is_some() {
-            assert_eq!(next.result, before, "{round}");
-        }
-        assert!(!session.interrupt(), "it is idle");
-    }
-    assert!(successes > 50, "{successes}");
-    assert_eq!(json(&run(&session, "n").await)["kernel"]["generation"], 1);
-    manager.end().await;
-}
-
-/// Somebody who reads along and does not read costs an interrupted cell nothing.
-#[tokio::test]
-async fn a_reader_who_does_not_read_costs_no_state() {
-    let manager = Manager::start().await;
-    let session = manager.session("a");
-    run(&session, "x = 1").await;
-    for code in [
-        "while True: print('x' * 1000)",
-        // It has ended, and its last bytes wait.
-        "print('x' * 300_000)",
-    ] {
-        let mut execution = session.execute_live(gentle(code));
-        let live = execution.take_live();
-        let interrupt = execution.interrupt_token();
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        interrupt.cancel();
-        let outcome = result(&mut execution).await;
-        assert_eq!(json(&outcome)["kernel"]["state"], "kept", "{outcome:?}");
-        drop(live);
-        assert_eq!(run(&session, "x").await.output, "1");
-    }
-    manager.end().await;
-}
-
-#[tokio::test]
-async fn an_interrupt_is_told_among_the_events() {
+async fn tool_calls_in_flight_end_with_the_interrupt() {
     let manager = Manager::start().await;
     let session = manager.session("a");
     run(&session, "1").await;
-    let mut events = session.events();
-    let code = "open('mark', 'w').close()\nwhile True: pass";
-    interrupted_at_mark(&session, &manager.place, code).await;
-    let cell = gentle("while True: pass").timeout(Duration::from_millis(50));
-    result(&mut session.execute(cell)).await;
-    let mut seen = Vec::new();
-    while seen.iter().filter(|it| *it == "cell_finished").count() < 2 {
-        let event = serde_json::to_value(events.next().await.unwrap()).unwrap();
-        seen.push(match event["kind"].as_str().unwrap() {
-            "kernel_state" => format!(
-                "{} -> {} ({})",
-                event["from"].as_str().unwrap(),
-                event["to"].as_str().unwrap(),
-                event["reason"].as_str().unwrap()
-            ),
-            kind => kind.to_owned(),
-        });
-    }
-    let one = |why: &str| {
-        [
-            "cell_queued".to_owned(),
-            "cell_started".to_owned(),
-            "idle -> busy (a cell was sent)".to_owned(),
-            format!("busy -> interrupting ({why})"),
-            "interrupting -> idle (the cell has ended)".to_owned(),
-            "cell_finished".to_owned(),
-        ]
-    };
-    assert_eq!(seen, [one("interrupt"), one("timeout")].concat());
+    let code = "import threading, time\nresults = []\nthread = threading.Thread(target=lambda: results.append(terminal('echo 1 > ran; sleep 60')))\ntry:\n    thread.start()\n    while not __import__('os').path.exists('ran'): time.sleep(0.01)\n    open('mark', 'w').close()\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    thread.join()\nprint(results[0]['error'], results[0]['error_class'])\nterminal('echo later')['output']";
+    let outcome = interrupted_at_mark(&session, &manager.place, code).await;
+    assert_kept(&outcome, "calls");
+    assert!(
+        outcome
+            .output
+            .starts_with("the cell was interrupted interrupted\n'later\\n'\n[interrupted; after"),
+        "{}",
+        outcome.output
+    );
+    let calls: Vec<bool> = outcome.tool_calls.iter().map(|call| call.ok).collect();
+    assert_eq!(calls, [false, true]);
     manager.end().await;
+}
+
+/// The task of a cell that awaits is cancelled; the traceback tells where it was.
+#[tokio::test]
+async fn an_interrupted_await_shows_where_it_was() {
+    on_each_python(async |session, version| {
+        run(session, "import asyncio").await;
+        let code = "async def wait():\n    await asyncio.sleep(60)\nawait wait()";
+        let outcome = interrupted(session, code, Duration::from_millis(100)).await;
+        assert_kept(&outcome, version);
+        // Python 3.8 does not keep it.
+        if version != "3.8" {
+            let error = Some("KeyboardInterrupt (<cell 2>, line 2)");
+            assert_eq!(outcome.error.as_deref(), error, "{version}");
+        }
+        assert!(!outcome.output.contains("CancelledError"), "{version}");
+        assert!(!outcome.output.contains("base_events"), "{version}");
+    })
+    .await;
 }
