@@ -82,7 +82,15 @@ pub(super) fn session() -> Option<String> {
 
 /// The settings of a background server.
 pub(super) fn server_settings() -> Settings {
-    settings()
+    // Of kernels whose caller sends no environment. Whatever else this process has is not theirs.
+    let variable = |name: &&str| Some(((*name).to_owned(), env::var(name).ok()?));
+    Settings {
+        kernel_environment: ["PATH", "HOME", "LANG"]
+            .iter()
+            .filter_map(variable)
+            .collect(),
+        ..settings()
+    }
 }
 
 /// Who this is, for display.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::losses::{KILLED, loss_line, new_kernel_line};
 use super::{
-    BackgroundOutput, BesideStreams, CellRun, ErrorClass, How, KernelReport, Loss, Outcome,
+    BackgroundOutput, BesideStreams, CellRun, ErrorClass, How, KernelReport, Loss, Outcome, Raised,
     ReportedState, Status,
 };
 use crate::jupyter::{CellReport, ExecuteReply, ReplyStatus};
@@ -105,6 +105,7 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
         beside_streams: BesideStreams {
             traceback: ended.traceback,
             notices,
+            raised: raised(&run.how),
         },
     }
 }
@@ -121,8 +122,8 @@ impl Outcome {
         Self {
             status,
             beside_streams: BesideStreams {
-                traceback: None,
                 notices: vec![format!("[{error}]")],
+                ..BesideStreams::default()
             },
             output: format!("[{error}]"),
             exit_code: -1,
@@ -262,6 +263,18 @@ impl Ended {
             class: Some(class),
             line: None,
         }
+    }
+}
+
+/// The exception that ended a cell; none if it did not end by one.
+fn raised(how: &How) -> Option<Raised> {
+    match how {
+        How::Replied(reply) if reply.status != ReplyStatus::Ok => Some(Raised {
+            ename: reply.ename.clone(),
+            evalue: reply.evalue.clone(),
+            traceback: reply.traceback.clone(),
+        }),
+        _ => None,
     }
 }
 

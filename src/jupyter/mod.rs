@@ -21,7 +21,7 @@ mod plain;
 
 pub use content::{
     CellReport, DisplayData, ErrorContent, ErrorPlace, ExecuteReply, ExecuteRequest, ExecuteResult,
-    Exit, MimeBundle, Names, ReplyStatus,
+    Exit, MimeBundle, Names, ReplyStatus, WantedCell,
 };
 pub use error::{ContentError, FrameError, HeaderError};
 pub use frame::{FrameReader, Limits, decode_body, encode};

@@ -220,6 +220,9 @@ impl Keeper {
         match started {
             Ok(kernel) => {
                 self.starter.keep_interpreter(&kernel);
+                // It is the same each time.
+                let version = kernel.interpreter().version.clone();
+                self.shared.python.set(version).ok();
                 self.choice = kernel.choice().map(str::to_owned).or(self.choice.take());
                 self.trigger(Trigger::Started, "the process was forked");
                 self.slot = Slot::Ready(kernel);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -16,6 +16,7 @@ use super::{Session, SessionError, SessionName};
 use crate::config::{Caller, Settings};
 use crate::execution::Caps;
 use crate::folders::{OwnFolder, private_bases, socket_folder};
+use crate::ids::random_hex;
 use crate::kernel::FrameBudget;
 use crate::process::{adopt_orphans, hide_memory, in_a_thread, raise_nofile};
 use crate::provisioner::{LocalOptions, LocalProvisioner};
@@ -86,6 +87,11 @@ impl Registry {
             sessions: Mutex::default(),
             gone: CancellationToken::new(),
         })
+    }
+
+    /// What it was told before it started.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Places that would not do for the Python half, with the reason; empty if the home did.
@@ -162,6 +168,8 @@ impl Registry {
         let shared = Arc::new(Shared {
             events: EventLog::new(name.to_string()),
             name,
+            id: random_hex(16),
+            python: OnceLock::new(),
             generation: AtomicU64::new(0),
             current: Mutex::default(),
             closed: AtomicBool::new(false),

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::session::Shared;
 use crate::config::Limits;
-use crate::execution::{ErrorClass, LiveOutput, LiveSender, Outcome, Progress};
+use crate::execution::{ErrorClass, LiveOutput, LiveSender, Outcome, Progress, TurnWatch};
 use crate::tools::Grant;
 
 /// The most bytes of code in a cell.
@@ -117,11 +117,22 @@ pub(super) struct Delivery {
     pub(super) received: Arc<AtomicBool>,
 }
 
+impl From<Outcome> for Delivery {
+    fn from(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            received: Arc::default(),
+        }
+    }
+}
+
 /// The place of a cell that waits. Whoever takes the cell out decides what becomes of it: the
 /// session runs it, its caller withdraws it.
 #[derive(Debug)]
 pub(super) struct Place {
     waiting: Mutex<Option<Waiting>>,
+    /// It holds no cell, and asks for a kernel alone.
+    pub(super) wants_kernel: bool,
     /// What it does once it runs.
     pub(super) progress: Progress,
 }
@@ -139,7 +150,16 @@ impl Place {
     pub(super) fn without_cell() -> Self {
         Self {
             waiting: Mutex::new(None),
+            wants_kernel: false,
             progress: Progress::default(),
+        }
+    }
+
+    /// A place without a cell, for which a kernel is started all the same.
+    pub(super) fn for_a_kernel() -> Self {
+        Self {
+            wants_kernel: true,
+            ..Self::without_cell()
         }
     }
 
@@ -150,6 +170,7 @@ impl Place {
                 live,
                 _permit: permit,
             })),
+            wants_kernel: false,
             progress: Progress::default(),
         }
     }
@@ -214,6 +235,11 @@ impl Execution {
     /// Something with which to interrupt the cell from elsewhere.
     pub fn interrupt_token(&self) -> CancellationToken {
         self.interrupt.clone()
+    }
+
+    /// When its turn comes.
+    pub fn turn(&self) -> TurnWatch {
+        TurnWatch::new(self.place.as_ref().map(|place| place.progress.turn()))
     }
 
     /// Takes what the cell prints as it comes, if it was asked for. Whoever takes it must read it:

@@ -24,6 +24,7 @@ use crate::folders::OwnFolder;
 use crate::ids::random_hex;
 use crate::jupyter::FrameError;
 use crate::kernel::{Death, Kernel};
+use crate::provisioner::ProvisionError;
 use crate::tools::{Authority, Terms, ToolEvent, ToolServer, ToolUse};
 
 /// A cell that was handed over.
@@ -183,6 +184,11 @@ impl Worker {
         } = job;
         let Some((cell, live)) = place.take() else {
             // It was interrupted or its caller has gone away while it waited: it does not run.
+            if place.wants_kernel
+                && let Err(NoKernel::Failed(error)) = self.keeper.kernel(&interrupt).await
+            {
+                drop(answer.send(self.no_kernel(&error).into()));
+            }
             return;
         };
         let received = Arc::new(AtomicBool::new(false));
@@ -219,11 +225,7 @@ impl Worker {
         for last in [false, true] {
             let kernel = match self.keeper.kernel(interrupt).await {
                 Ok(kernel) => kernel,
-                Err(NoKernel::Failed(error)) => {
-                    let sentence = format!("no kernel could be started: {error}");
-                    let generation = self.keeper.generation();
-                    return Outcome::not_run(ErrorClass::Unavailable, sentence, generation);
-                }
+                Err(NoKernel::Failed(error)) => return self.no_kernel(&error),
                 Err(NoKernel::Interrupted) => {
                     let sentence = "interrupted while its kernel was started; it did not run";
                     let generation = self.keeper.generation();
@@ -261,6 +263,11 @@ impl Worker {
         )
     }
 
+    fn no_kernel(&self, error: &ProvisionError) -> Outcome {
+        let sentence = format!("no kernel could be started: {error}");
+        Outcome::not_run(ErrorClass::Unavailable, sentence, self.keeper.generation())
+    }
+
     async fn run_cell(
         &mut self,
         kernel: &Kernel,
@@ -287,6 +294,8 @@ impl Worker {
         });
         self.tools.open(Arc::clone(&authority));
         let authority: Arc<dyn CellAuthority> = Arc::new(CellTools(authority));
+        // Known before it is told: those who see the event know whose cell it is.
+        progress.number(number);
         shared.events.emit(Some(number), EventKind::CellStarted);
         self.keeper.give();
         progress.kernel(self.keeper.report());
