@@ -1,5 +1,7 @@
 //! What can be said of sessions and their server.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 const SESSIONS_HELP: &str = "\
@@ -95,6 +97,15 @@ pub(super) struct ServeArguments {
     /// End by itself after so many seconds without a kernel; 0 for never.
     #[arg(long, value_name = "SECONDS", conflicts_with = "stop")]
     pub(super) idle_exit: Option<u32>,
+
+    /// Listen on a TCP address too (127.0.0.1:8888; port 0 for any): for Jupyter front ends. Whoever has
+    /// the token that is printed runs code as you; nothing is encrypted.
+    #[arg(long, value_name = "ADDR", conflicts_with = "stop")]
+    pub(super) tcp: Option<String>,
+
+    /// Take the token from a file that you alone can read (mode 0600), and do not print it.
+    #[arg(long, value_name = "FILE", requires = "tcp")]
+    pub(super) token_file: Option<PathBuf>,
 
     /// Started by a client: stdin holds the lock, stdout is told when the door is open.
     #[arg(long, hide = true)]

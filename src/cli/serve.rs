@@ -17,7 +17,7 @@ use crate::folders::FolderLock;
 use crate::process::{
     Pidfd, Signal, hide_memory, in_a_thread, leave_session, let_go_of_standard_streams,
 };
-use crate::server::{BackgroundServer, Ended, ServerError};
+use crate::server::{BackgroundServer, Ended, ServerError, TcpDoor, Token};
 use crate::telemetry::log_to_file;
 
 /// How long a server stays without a kernel.
@@ -118,11 +118,57 @@ async fn serve(arguments: &ServeArguments) -> ExitCode {
             "serving at {path}; Ctrl-C or `warmcell serve --stop` ends it"
         ));
     }
-    match server.serve(end.come()).await {
+    let tcp = match listen(arguments, &server).await {
+        Ok(tcp) => tcp,
+        Err(sentence) => {
+            let code = refuse(arguments, &sentence);
+            server.serve(std::future::ready(())).await;
+            return code;
+        }
+    };
+    let ended = server.serve(end.come()).await;
+    drop(tcp);
+    match ended {
         Ended::Idle if !arguments.started => say("ended: there was nothing to do"),
         _ => {}
     }
     ExitCode::SUCCESS
+}
+
+/// Listens on the address that was named, if one was, and says where and with which token.
+async fn listen(
+    arguments: &ServeArguments,
+    server: &BackgroundServer,
+) -> Result<Option<TcpDoor>, String> {
+    let Some(address) = &arguments.tcp else {
+        return Ok(None);
+    };
+    let file = arguments.token_file.clone();
+    let token = match file.clone() {
+        None => Token::random(),
+        Some(file) => in_a_thread(move || Token::from_file(&file))
+            .await
+            .map_err(|error| error.to_string())?
+            .map_err(|error| error.to_string())?,
+    };
+    let door = TcpDoor::open(server.manager(), address, token.clone())
+        .await
+        .map_err(|error| error.to_string())?;
+    let address = door.address();
+    if !address.ip().is_loopback() {
+        say(&format!(
+            "WARNING: {address} can be reached from other machines, and nothing is encrypted: whoever \
+             sees the token runs code as you"
+        ));
+    }
+    let token = match file {
+        None => format!("?token={}", token.as_str()),
+        Some(_) => String::new(),
+    };
+    let mut stdout = io::stdout();
+    let said = writeln!(stdout, "http://{address}/{token}").and_then(|()| stdout.flush());
+    said.map_err(|error| format!("cannot say where it listens: {error}"))?;
+    Ok(Some(door))
 }
 
 /// The lock that came as stdin.

@@ -82,8 +82,14 @@ pub(super) fn session() -> Option<String> {
 
 /// The settings of a background server.
 pub(super) fn server_settings() -> Settings {
+    // Of kernels whose caller sends no environment. Whatever else this process has is not theirs.
+    let variable = |name: &&str| Some(((*name).to_owned(), env::var(name).ok()?));
     let settings = settings();
     Settings {
+        kernel_environment: ["PATH", "HOME", "LANG"]
+            .iter()
+            .filter_map(variable)
+            .collect(),
         ledger: Some(settings.home.join("warmcell").join("sessions")),
         ..settings
     }

@@ -74,6 +74,9 @@ pub struct Settings {
     pub home: PathBuf,
     /// `XDG_RUNTIME_DIR`, for sockets.
     pub runtime_dir: Option<PathBuf>,
+    /// The environment of kernels whose caller sends none, as front ends of Jupyter do; scrubbed as any
+    /// other. Default empty: then no Python is found but by name.
+    pub kernel_environment: Vec<(String, String)>,
     /// `TMPDIR`, for sockets where there is no runtime folder.
     pub temp_dir: Option<PathBuf>,
     /// The limits of a cell that names none.
@@ -107,6 +110,7 @@ impl Settings {
         Self {
             home: home.into(),
             runtime_dir: None,
+            kernel_environment: Vec::new(),
             temp_dir: None,
             limits: Limits::default(),
             max_stdout_bytes: 50_000,

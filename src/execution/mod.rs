@@ -3,8 +3,8 @@
 //! - `cell`: runs it on a kernel under its limits; - `stopping`: ends it before its time;
 //! - `interrupt`: how it is interrupted from elsewhere; - `output`: collects what it prints;
 //! - `live`: hands that on to somebody who reads along; - `progress`: what it has done so far;
-//! - `outcome`: the result object; - `ended`: what its end means; - `text` and `losses`: what a
-//!   reader of the result sees.
+//! - `turn`: when it begins; - `outcome`: the result object; - `ended`: what its end means;
+//! - `text` and `losses`: what a reader of the result sees.
 //!
 //! Tools are known only as an authority that a cell has and loses.
 
@@ -19,6 +19,7 @@ mod output;
 mod progress;
 mod stopping;
 mod text;
+mod turn;
 
 pub use authority::CellAuthority;
 pub use cell::{CellRun, CellTask, Cost, How, Stop, run};
@@ -27,8 +28,9 @@ pub use live::{LiveEvent, LiveOutput, LiveSender, live_output};
 pub use losses::Loss;
 pub use outcome::{
     BackgroundOutput, BesideStreams, ErrorClass, KernelReport, LossReason, Lost, LostName, Outcome,
-    ReportedState, Status,
+    Raised, ReportedState, Status,
 };
 pub use output::{Caps, shutdown_sink};
 pub use progress::Progress;
 pub use text::{Story, outcome_of};
+pub use turn::{Turn, TurnWatch};

@@ -205,6 +205,20 @@ pub struct BesideStreams {
     pub traceback: Option<String>,
     /// Losses, timeouts and the like, a line each.
     pub notices: Vec<String>,
+    /// The exception that ended the cell, as its kernel told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raised: Option<Raised>,
+}
+
+/// An exception, in the words of Jupyter.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Raised {
+    /// Its class.
+    pub ename: String,
+    /// Its text.
+    pub evalue: String,
+    /// The traceback, one line or several in each item.
+    pub traceback: Vec<String>,
 }
 
 impl Outcome {

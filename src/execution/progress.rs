@@ -3,16 +3,20 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::output::{CellOutput, Collected};
 use super::text::{RESULT_CHARS, Text, round_2};
-use super::{BesideStreams, CellAuthority, KernelReport, Outcome, ReportedState, Status};
+use super::{BesideStreams, CellAuthority, KernelReport, Outcome, ReportedState, Status, Turn};
 use crate::tools::ToolUse;
 
 /// The place where a cell that runs can be looked at from outside. Empty until it begins.
 #[derive(Debug, Default)]
-pub struct Progress(Mutex<Stage>);
+pub struct Progress {
+    stage: Mutex<Stage>,
+    turn: watch::Sender<Turn>,
+}
 
 #[derive(Debug, Default)]
 struct Stage {
@@ -28,9 +32,21 @@ struct Begun {
 }
 
 impl Progress {
+    /// It has this number in its session, and is about to run.
+    pub fn number(&self, cell: u64) {
+        self.turn.send_modify(|turn| turn.number(cell));
+    }
+
     /// It is about to run in this kernel.
     pub fn kernel(&self, report: KernelReport) {
+        self.turn
+            .send_modify(|turn| turn.begins(report.execution_count));
         self.stage().kernel = Some(report);
+    }
+
+    /// When its turn comes, and under which number.
+    pub fn turn(&self) -> watch::Receiver<Turn> {
+        self.turn.subscribe()
     }
 
     pub(super) fn begin(
@@ -78,7 +94,7 @@ impl Progress {
     }
 
     fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -128,8 +144,8 @@ fn running(
         tool_calls: tools.calls,
         background_output: None,
         beside_streams: BesideStreams {
-            traceback: None,
             notices: vec![line.to_owned()],
+            ..BesideStreams::default()
         },
     }
 }

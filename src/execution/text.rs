@@ -5,9 +5,10 @@ use std::time::Duration;
 use super::ended::Ended;
 use super::losses::new_kernel_line;
 use super::{
-    BackgroundOutput, BesideStreams, CellRun, ErrorClass, How, KernelReport, Loss, Outcome,
+    BackgroundOutput, BesideStreams, CellRun, ErrorClass, How, KernelReport, Loss, Outcome, Raised,
     ReportedState, Status,
 };
+use crate::jupyter::ReplyStatus;
 
 /// Characters of `result`.
 pub(super) const RESULT_CHARS: usize = 2_000;
@@ -105,6 +106,7 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
         beside_streams: BesideStreams {
             traceback: ended.traceback,
             notices,
+            raised: raised(&run.how),
         },
     }
 }
@@ -121,8 +123,8 @@ impl Outcome {
         Self {
             status,
             beside_streams: BesideStreams {
-                traceback: None,
                 notices: vec![format!("[{error}]")],
+                ..BesideStreams::default()
             },
             output: format!("[{error}]"),
             exit_code: -1,
@@ -147,6 +149,20 @@ impl Outcome {
             tool_calls: Vec::new(),
             background_output: None,
         }
+    }
+}
+
+/// The exception that ended a cell; none if it did not end by one.
+fn raised(how: &How) -> Option<Raised> {
+    match how {
+        How::Replied(reply) | How::Stopped(_, reply) if reply.status != ReplyStatus::Ok => {
+            Some(Raised {
+                ename: reply.ename.clone(),
+                evalue: reply.evalue.clone(),
+                traceback: reply.traceback.clone(),
+            })
+        }
+        _ => None,
     }
 }
 

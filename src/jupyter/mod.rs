@@ -23,7 +23,7 @@ mod variables;
 
 pub use content::{
     CellReport, DisplayData, ErrorContent, ErrorPlace, ExecuteReply, ExecuteRequest, ExecuteResult,
-    Exit, MimeBundle, Names, ReplyStatus,
+    Exit, MimeBundle, Names, ReplyStatus, WantedCell,
 };
 pub use error::{ContentError, FrameError, HeaderError};
 pub use frame::{FrameReader, Limits, decode_body, encode};

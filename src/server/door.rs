@@ -9,6 +9,10 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::from_fn_with_state;
+use axum::response::Response;
 use http_body_util::BodyExt;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -20,7 +24,9 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
+use super::jupyter::Peer;
 use super::routes::routes;
+use super::tcp::{Token, authorised};
 use super::{Manager, ServerError};
 use crate::folders::{SERVER_SOCKET, private_folder};
 use crate::ids::random_hex;
@@ -140,6 +146,15 @@ impl Served {
         }
     }
 
+    /// The same for those who have the token. They have places of their own.
+    pub(super) fn with_token(manager: Arc<Manager>, token: Token) -> Self {
+        Self {
+            router: routes(Arc::clone(&manager)).layer(from_fn_with_state(token, authorised)),
+            manager,
+            places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+        }
+    }
+
     pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.places).try_acquire_owned().ok()
     }
@@ -150,23 +165,24 @@ impl Served {
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         place: OwnedSemaphorePermit,
     ) {
-        let _place = place;
         let router = self.router;
         let manager = self.manager;
-        let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        let peer = Peer::new(place, Arc::clone(&manager.bodies));
+        let stream = peer.metered(stream);
+        let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
             let mut router = router.clone();
+            // What goes on after its answer keeps the place.
+            request.extensions_mut().insert(peer.clone());
             let serving = manager.request();
             async move {
                 let answered = router.call(request.map(Body::new)).await;
-                answered.map(|response| response.map(|body| held(body, serving)))
+                answered.map(|response| once(response).map(|body| held(body, serving)))
             }
         });
         let served = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_DEADLINE)
             .max_buf_size(MAX_HEAD_BYTES)
-            // One request a connection: the door's clients ask once.
-            .keep_alive(false)
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades()
             .await;
@@ -174,6 +190,15 @@ impl Served {
             tracing::debug!(%error, "a connection ended early");
         }
     }
+}
+
+/// One request a connection, unless it becomes a WebSocket: the door's clients ask once.
+fn once(mut response: Response) -> Response {
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+    }
+    response
 }
 
 /// The request counts as being served until its answer has gone.

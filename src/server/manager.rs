@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::jupyter::Kernels;
 use super::refusal::Refusal;
 use super::wire::{ManagerInfo, VERSION};
 use crate::execution::Interrupt;
@@ -28,6 +29,7 @@ pub struct Manager {
     /// Cells that were asked for at this door and have no result yet.
     cells: Mutex<HashMap<String, Interrupt>>,
     pub(super) bodies: Arc<Semaphore>,
+    kernels: Arc<Kernels>,
     /// Fires when somebody wants this manager to end.
     stop: CancellationToken,
     /// Set once nothing new is begun.
@@ -54,6 +56,7 @@ impl Manager {
             started_at: Timestamp::now(),
             cells: Mutex::default(),
             bodies: Arc::new(Semaphore::new(BODY_KILOBYTES)),
+            kernels: Arc::default(),
             stop: CancellationToken::new(),
             going: CancellationToken::new(),
             requests: watch::Sender::new(0),
@@ -92,6 +95,11 @@ impl Manager {
             started_at: self.started_at,
             sessions: self.registry.names().len(),
         }
+    }
+
+    /// Its sessions as Jupyter sees them.
+    pub(super) fn kernels(&self) -> &Arc<Kernels> {
+        &self.kernels
     }
 
     /// Fails once this manager is ending.

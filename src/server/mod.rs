@@ -11,17 +11,20 @@ mod body;
 mod cells;
 mod door;
 mod error;
+mod jupyter;
 mod lines;
 mod manager;
 mod refusal;
 mod routes;
 mod sessions;
+mod tcp;
 mod wire;
 
 pub use background::{BackgroundServer, Ended};
 pub use door::Door;
 pub use error::ServerError;
 pub use manager::Manager;
+pub use tcp::{TcpDoor, Token, TokenError};
 pub use wire::{
     CallerOrder, CellOrder, Finished, Line, ManagerInfo, PolicyName, ROOT, Refused, VERSION,
     VERSION_HEADER,

@@ -66,6 +66,11 @@ impl Refusal {
         Self::new(StatusCode::UNAUTHORIZED, ErrorClass::Refused, error)
     }
 
+    /// The caller is known, or tries to be somebody else.
+    pub(super) fn forbidden(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, ErrorClass::Refused, error)
+    }
+
     /// This manager ends; nothing was begun.
     pub(super) fn going() -> Self {
         let mut refusal = Self::unavailable("the server is ending; ask again");

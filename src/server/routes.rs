@@ -10,7 +10,7 @@ use axum::routing::{get, post};
 
 use super::refusal::Refusal;
 use super::wire::{ROOT, VERSION, VERSION_HEADER};
-use super::{Manager, cells, sessions};
+use super::{Manager, cells, jupyter, sessions};
 
 /// Everything that a door answers.
 pub(super) fn routes(manager: Arc<Manager>) -> Router {
@@ -34,6 +34,7 @@ pub(super) fn routes(manager: Arc<Manager>) -> Router {
         .route("/stop", post(sessions::stop));
     Router::new()
         .nest(ROOT, ours.merge(stable))
+        .nest("/api", jupyter::api())
         .fallback(unknown)
         // Bodies are read by `body`, with limits of its own.
         .layer(DefaultBodyLimit::disable())

@@ -23,6 +23,7 @@ use super::{Session, SessionError, SessionName};
 use crate::config::{Caller, Settings};
 use crate::execution::Caps;
 use crate::folders::{OwnFolder, private_bases, socket_folder};
+use crate::ids::random_hex;
 use crate::kernel::FrameBudget;
 use crate::process::{adopt_orphans, hide_memory, in_a_thread, raise_nofile};
 use crate::provisioner::{LocalOptions, LocalProvisioner};
@@ -101,6 +102,11 @@ impl Registry {
             census: Census::new(),
             gone: CancellationToken::new(),
         })
+    }
+
+    /// What it was told before it started.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Places that would not do for the Python half, with the reason; empty if the home did.
@@ -195,6 +201,7 @@ impl Registry {
             events: EventLog::new(name.to_string()),
             facts: Facts::new(caller.cwd.clone()),
             name,
+            id: random_hex(16),
             generation: AtomicU64::new(0),
             current: Mutex::default(),
             closed: AtomicBool::new(false),

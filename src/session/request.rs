@@ -10,7 +10,9 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::session::Shared;
 use super::untold::Received;
 use crate::config::{Caller, Limits};
-use crate::execution::{ErrorClass, Interrupt, LiveOutput, LiveSender, Outcome, Progress};
+use crate::execution::{
+    ErrorClass, Interrupt, LiveOutput, LiveSender, Outcome, Progress, TurnWatch,
+};
 use crate::tools::Grant;
 
 /// The most bytes of code in a cell.
@@ -135,11 +137,22 @@ pub(super) struct Delivery {
     pub(super) received: Arc<Received>,
 }
 
+impl From<Outcome> for Delivery {
+    fn from(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            received: Arc::default(),
+        }
+    }
+}
+
 /// The place of a cell that waits. Whoever takes the cell out decides what becomes of it: the
 /// session runs it, its caller withdraws it.
 #[derive(Debug)]
 pub(super) struct Place {
     waiting: Mutex<Option<Waiting>>,
+    /// It holds no cell, and asks for a kernel alone.
+    pub(super) wants_kernel: bool,
     /// What it does once it runs.
     pub(super) progress: Progress,
 }
@@ -157,7 +170,16 @@ impl Place {
     pub(super) fn without_cell() -> Self {
         Self {
             waiting: Mutex::new(None),
+            wants_kernel: false,
             progress: Progress::default(),
+        }
+    }
+
+    /// A place without a cell, for which a kernel is started all the same.
+    pub(super) fn for_a_kernel() -> Self {
+        Self {
+            wants_kernel: true,
+            ..Self::without_cell()
         }
     }
 
@@ -168,6 +190,7 @@ impl Place {
                 live,
                 _permit: permit,
             })),
+            wants_kernel: false,
             progress: Progress::default(),
         }
     }
@@ -233,6 +256,11 @@ impl Execution {
     /// Something with which to interrupt the cell from elsewhere.
     pub fn interrupt_token(&self) -> Interrupt {
         self.interrupt.clone()
+    }
+
+    /// When its turn comes.
+    pub fn turn(&self) -> TurnWatch {
+        TurnWatch::new(self.place.as_ref().map(|place| place.progress.turn()))
     }
 
     /// Takes what the cell prints as it comes, if it was asked for. Whoever takes it must read it:

@@ -31,6 +31,8 @@ const FULL: &str =
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) name: SessionName,
+    /// No other session has it, of whatever name.
+    pub(super) id: String,
     pub(super) events: EventLog,
     pub(super) facts: Facts,
     pub(super) generation: AtomicU64,
@@ -89,6 +91,16 @@ impl Session {
     /// Its name.
     pub fn name(&self) -> &SessionName {
         &self.shared.name
+    }
+
+    /// 32 hex digits that no other session has, not even a later one of the same name.
+    pub fn id(&self) -> &str {
+        &self.shared.id
+    }
+
+    /// The version of its Python, as in `3.11.7`; `None` before its first kernel.
+    pub fn python_version(&self) -> Option<String> {
+        Some(self.status().python?.version)
     }
 
     /// Hands a cell over; it runs when those before it have ended. At most 32 wait.
@@ -191,6 +203,48 @@ impl Session {
             // The session drops it in its turn.
             drop(turn.await);
         }
+    }
+
+    /// Starts its kernel, if it has none, after the cells that wait; otherwise the next cell does.
+    ///
+    /// # Errors
+    ///
+    /// If no kernel can be had: the result that a cell would have had.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again.
+    pub async fn start(&self) -> Result<(), Box<Outcome>> {
+        let (answer, turn) = oneshot::channel();
+        let marker = Job {
+            place: Arc::new(Place::for_a_kernel()),
+            answer,
+            interrupt: Interrupt::new(),
+        };
+        if self.jobs.send(marker).await.is_err() {
+            let generation = self.shared.generation.load(Ordering::Relaxed);
+            let outcome = Outcome::not_run(ErrorClass::Unavailable, CLOSED, generation);
+            return Err(Box::new(outcome));
+        }
+        // An answer is a refusal.
+        match turn.await {
+            Ok(delivery) => Err(Box::new(delivery.outcome)),
+            Err(_dropped) => Ok(()),
+        }
+    }
+
+    /// Whether a cell runs now.
+    pub fn is_busy(&self) -> bool {
+        self.shared.current().is_some()
+    }
+
+    /// Waits until it takes no more cells: it is being closed, or its manager is gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again.
+    pub async fn closed(&self) {
+        self.jobs.closed().await;
     }
 
     /// Interrupts the cell that runs now, as its policy says and the second time by force; false if

@@ -79,7 +79,7 @@ impl Worker {
     }
 
     /// The result of a cell for which there is no kernel.
-    fn without_kernel(&self, error: NoKernel, asked_for: bool) -> Outcome {
+    pub(super) fn without_kernel(&self, error: NoKernel, asked_for: bool) -> Outcome {
         let (class, sentence) = match error {
             NoKernel::Failed(error) => {
                 let wrong_place = matches!(error, ProvisionError::WorkingDirectory { .. });

@@ -13,7 +13,7 @@ use super::census::Census;
 use super::event::Texts;
 use super::following::{Following, Step};
 use super::idle::IdleTimer;
-use super::keeper::{Keeper, Next};
+use super::keeper::{Keeper, Next, NoKernel};
 use super::page::{Left, NOTED_AS_RUNNING, Page};
 use super::request::{Delivery, Place, interrupted_while_waiting};
 use super::session::Shared;
@@ -229,6 +229,11 @@ impl Worker {
         } = job;
         let Some((cell, live)) = place.take() else {
             // It was interrupted or its caller has gone away while it waited: it does not run.
+            if place.wants_kernel
+                && let Err(error @ NoKernel::Failed(_)) = self.keeper.kernel(&interrupt).await
+            {
+                drop(answer.send(self.without_kernel(error, false).into()));
+            }
             return;
         };
         let received = Arc::new(Received::default());
@@ -282,6 +287,8 @@ impl Worker {
         self.tools.open(Arc::clone(&authority));
         shared.facts.begins(number, Arc::clone(&authority));
         let authority: Arc<dyn CellAuthority> = Arc::new(CellTools(authority));
+        // Known before it is told: those who see the event know whose cell it is.
+        progress.number(number);
         shared.events.emit(Some(number), EventKind::CellStarted);
         self.keeper.give();
         progress.kernel(self.keeper.report());

@@ -351,7 +351,11 @@ pub struct Signal(PathBuf);
 
 impl Signal {
     pub fn new(manager: &Manager, name: &str) -> Self {
-        let path = manager.place.work().join(name);
+        Self::in_place(&manager.place, name)
+    }
+
+    pub fn in_place(place: &Place, name: &str) -> Self {
+        let path = place.work().join(name);
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         Self(path)

@@ -1,0 +1,196 @@
+//! Runs a cell for a client, and publishes what it does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::content::{self, Failure, RESTARTING};
+use super::hub::{Hub, Parent};
+use super::outbox::Outbox;
+use crate::execution::{LiveEvent, LiveOutput, Outcome, ReportedState};
+use crate::jupyter::{Channel, WantedCell};
+use crate::output::Characters;
+use crate::session::{Cell, Execution, Policy, Receipt};
+
+/// People watch: as much time as a session gives.
+const TIMEOUT: Duration = Duration::from_secs(86_400);
+/// People watch: as many tool calls as there are.
+const TOOL_CALLS: u32 = u32::MAX;
+/// What becomes of a cell that is interrupted.
+const ON_INTERRUPT: Policy = Policy::Interrupt;
+/// Bytes that go out in one message.
+const TOGETHER_BYTES: usize = 256 << 10;
+
+/// A cell on its way.
+struct Running<'a> {
+    hub: &'a Hub,
+    parent: &'a Parent,
+    is_silent: bool,
+    execution_count: Option<u64>,
+    stdout: Characters,
+    stderr: Characters,
+}
+
+/// Runs a cell to its end and answers the client that has asked; whether it has failed. A client that
+/// goes away while it runs changes nothing; before that it does not run.
+pub(super) async fn run(
+    hub: &Arc<Hub>,
+    client: &Outbox,
+    parent: &Parent,
+    wanted: WantedCell,
+) -> bool {
+    if wanted.code.trim().is_empty() {
+        return nothing(hub, client, parent);
+    }
+    let cell = Cell {
+        code: wanted.code.clone(),
+        timeout: Some(TIMEOUT),
+        max_tool_calls: Some(TOOL_CALLS),
+        on_interrupt: ON_INTERRUPT,
+        ..Cell::default()
+    };
+    let (mut execution, own) = hub.execute(cell);
+    let live = execution.take_live();
+    let mut turn = execution.turn();
+    let mut running = Running {
+        hub,
+        parent,
+        is_silent: wanted.silent,
+        execution_count: None,
+        stdout: Characters::default(),
+        stderr: Characters::default(),
+    };
+    let begun = tokio::select! {
+        biased;
+        count = turn.begun() => Ok(count),
+        finished = execution.outcome_for_another() => Err(finished),
+        // It has not run, and nobody wants it any more.
+        () = client.ended() => return true,
+    };
+    let floor = hub.floor().await;
+    if begun.is_ok() {
+        running.execution_count = begun.as_ref().ok().copied();
+    }
+    running.begin(&wanted.code).await;
+    let (outcome, receipt) = match begun {
+        Ok(_count) => running.follow(&mut execution, live).await,
+        Err(finished) => finished,
+    };
+    let has_failed = running.finish(client, &outcome, receipt).await;
+    drop((floor, own));
+    has_failed
+}
+
+/// A request without code, which changes nothing.
+fn nothing(hub: &Hub, client: &Outbox, parent: &Parent) -> bool {
+    let reply = content::execute_reply(None, hub.execution_count());
+    framed(hub, client, Channel::Shell, parent, "execute_reply", &reply);
+    false
+}
+
+/// Answers a client alone, with the status around it that every request has: those of others say
+/// nothing about cells.
+pub(super) fn framed(
+    hub: &Hub,
+    client: &Outbox,
+    channel: Channel,
+    parent: &Parent,
+    msg_type: &'static str,
+    content: &serde_json::Value,
+) {
+    let status = |state: &str| {
+        let content = content::status(state);
+        hub.answer(client, Channel::Iopub, "status", parent, &content, None);
+    };
+    status("busy");
+    hub.answer(client, channel, msg_type, parent, content, None);
+    status("idle");
+}
+
+impl Running<'_> {
+    async fn begin(&self, code: &str) {
+        let busy = content::status("busy");
+        self.hub.publish("status", self.parent, &busy).await;
+        let input = content::execute_input(code, self.execution_count);
+        self.show("execute_input", &input).await;
+    }
+
+    async fn follow(
+        &mut self,
+        execution: &mut Execution,
+        live: Option<LiveOutput>,
+    ) -> (Outcome, Receipt) {
+        if let Some(mut live) = live {
+            while let Some(piece) = live.next_together(TOGETHER_BYTES).await {
+                self.piece(piece).await;
+            }
+        }
+        let rest = (self.stdout.rest(), self.stderr.rest());
+        self.text("stdout", &rest.0).await;
+        self.text("stderr", &rest.1).await;
+        execution.outcome_for_another().await
+    }
+
+    async fn piece(&mut self, piece: LiveEvent) {
+        match piece {
+            LiveEvent::Stdout(bytes) => {
+                let whole = self.stdout.whole(&bytes);
+                self.text("stdout", &whole).await;
+            }
+            LiveEvent::Stderr(bytes) => {
+                let whole = self.stderr.whole(&bytes);
+                self.text("stderr", &whole).await;
+            }
+            LiveEvent::Result(text) => {
+                let content = content::execute_result(&text, self.execution_count);
+                self.show("execute_result", &content).await;
+            }
+        }
+    }
+
+    async fn text(&self, name: &str, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            let content = content::stream(name, &String::from_utf8_lossy(bytes));
+            self.show("stream", &content).await;
+        }
+    }
+
+    /// Publishes, unless nothing of it is to be shown.
+    async fn show(&self, msg_type: &'static str, content: &serde_json::Value) {
+        if !self.is_silent {
+            self.hub.publish(msg_type, self.parent, content).await;
+        }
+    }
+
+    async fn finish(&self, client: &Outbox, outcome: &Outcome, receipt: Receipt) -> bool {
+        let report = &outcome.kernel;
+        self.hub.note(report.generation, report.execution_count);
+        if let Some(notices) = content::notices(outcome) {
+            self.show("stream", &content::stream("stderr", &notices))
+                .await;
+        }
+        let failure = Failure::of(outcome);
+        if let Some(failure) = &failure {
+            self.show("error", &failure.error()).await;
+        }
+        let count = match report.execution_count {
+            0 => self.hub.execution_count(),
+            count => count,
+        };
+        let reply = content::execute_reply(failure.as_ref(), count);
+        let (hub, parent) = (self.hub, self.parent);
+        hub.answer(
+            client,
+            Channel::Shell,
+            "execute_reply",
+            parent,
+            &reply,
+            Some(receipt),
+        );
+        hub.publish_now("status", parent, &content::status("idle"));
+        let is_lost = report.state == ReportedState::Lost;
+        if is_lost && !hub.session().is_closed() {
+            hub.publish_state(RESTARTING);
+        }
+        failure.is_some()
+    }
+}

@@ -1,0 +1,239 @@
+//! The words of all answers: contents of messages, as Jupyter has them.
+
+use serde_json::{Value, json};
+
+use crate::execution::{ErrorClass, Outcome, Status};
+use crate::jupyter::PROTOCOL_VERSION;
+use crate::server::VERSION;
+
+/// The name under which kernels are asked for.
+pub(super) const SPEC_NAME: &str = "python3";
+/// What front ends are told of a kernel whose state is lost: the next one is there, or will be.
+pub(super) const RESTARTING: &str = "restarting";
+
+/// Our only kernelspec, as Jupyter Server describes one.
+pub(super) fn kernelspec() -> Value {
+    json!({
+        "name": SPEC_NAME,
+        "spec": {
+            "argv": [],
+            "env": {},
+            "display_name": "Python (Warmcell)",
+            "language": "python",
+            "interrupt_mode": "message",
+            "metadata": {},
+        },
+        "resources": {},
+    })
+}
+
+/// What a kernel is; its version of Python is not known before it was started once.
+pub(super) fn kernel_info(python: Option<&str>) -> Value {
+    let python = python.unwrap_or("3");
+    json!({
+        "status": "ok",
+        "protocol_version": PROTOCOL_VERSION,
+        "implementation": "warmcell",
+        "implementation_version": VERSION,
+        "language_info": {
+            "name": "python",
+            "version": python,
+            "mimetype": "text/x-python",
+            "file_extension": ".py",
+            "pygments_lexer": "python3",
+            "codemirror_mode": { "name": "python", "version": 3 },
+            "nbconvert_exporter": "python",
+        },
+        "banner": format!("Python {python} in Warmcell {VERSION}"),
+        "help_links": [],
+        "supported_features": [],
+    })
+}
+
+/// The reply to what a request asks that we answer plainly; `None` if nothing here knows it. The
+/// type of the reply comes first.
+pub(super) fn plain_reply(msg_type: &str, content: &[u8]) -> Option<(&'static str, Value)> {
+    let cursor = || {
+        let content: Option<Value> = serde_json::from_slice(content).ok();
+        content
+            .and_then(|content| content.get("cursor_pos")?.as_u64())
+            .unwrap_or(0)
+    };
+    Some(match msg_type {
+        "is_complete_request" => ("is_complete_reply", json!({ "status": "unknown" })),
+        "complete_request" => {
+            let cursor = cursor();
+            let reply = json!({
+                "status": "ok",
+                "matches": [],
+                "cursor_start": cursor,
+                "cursor_end": cursor,
+                "metadata": {},
+            });
+            ("complete_reply", reply)
+        }
+        "inspect_request" => {
+            let reply = json!({ "status": "ok", "found": false, "data": {}, "metadata": {} });
+            ("inspect_reply", reply)
+        }
+        "history_request" => ("history_reply", json!({ "status": "ok", "history": [] })),
+        "comm_info_request" => ("comm_info_reply", json!({ "status": "ok", "comms": {} })),
+        _ => return None,
+    })
+}
+
+pub(super) fn status(state: &str) -> Value {
+    json!({ "execution_state": state })
+}
+
+pub(super) fn execute_input(code: &str, execution_count: Option<u64>) -> Value {
+    json!({ "code": code, "execution_count": execution_count })
+}
+
+pub(super) fn stream(name: &str, text: &str) -> Value {
+    json!({ "name": name, "text": text })
+}
+
+pub(super) fn execute_result(text: &str, execution_count: Option<u64>) -> Value {
+    json!({
+        "data": { "text/plain": text },
+        "metadata": {},
+        "execution_count": execution_count,
+    })
+}
+
+/// How a cell failed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    ename: String,
+    evalue: String,
+    traceback: Vec<String>,
+}
+
+impl Failure {
+    /// Of a result; `None` if it is a success.
+    pub(super) fn of(outcome: &Outcome) -> Option<Self> {
+        if outcome.status == Status::Success {
+            return None;
+        }
+        let beside = &outcome.beside_streams;
+        if let Some(raised) = beside
+            .raised
+            .as_ref()
+            .filter(|raised| !raised.ename.is_empty())
+        {
+            return Some(Self {
+                ename: raised.ename.clone(),
+                evalue: raised.evalue.clone(),
+                traceback: raised.traceback.clone(),
+            });
+        }
+        Some(Self {
+            ename: ename_of(outcome.error_class).to_owned(),
+            evalue: outcome.error.clone().unwrap_or_default(),
+            // Front ends show the traceback and nothing else: it says what became of the kernel.
+            traceback: beside.notices.clone(),
+        })
+    }
+
+    /// The content of an `error` message.
+    pub(super) fn error(&self) -> Value {
+        json!({
+            "ename": self.ename,
+            "evalue": self.evalue,
+            "traceback": self.traceback,
+        })
+    }
+}
+
+/// The class of an exception that no Python has raised, as those of Jupyter's own clients are named.
+fn ename_of(class: Option<ErrorClass>) -> &'static str {
+    match class {
+        Some(ErrorClass::Interrupted) => "KeyboardInterrupt",
+        Some(ErrorClass::Timeout) => "TimeoutError",
+        Some(ErrorClass::KernelDied) => "DeadKernelError",
+        Some(ErrorClass::Exit) => "SystemExit",
+        Some(ErrorClass::Limit) => "MemoryError",
+        _ => "RuntimeError",
+    }
+}
+
+/// What no stream has carried and no error tells, a line each.
+pub(super) fn notices(outcome: &Outcome) -> Option<String> {
+    let told_by_error = outcome.status != Status::Success
+        && outcome
+            .beside_streams
+            .raised
+            .as_ref()
+            .is_none_or(|raised| raised.ename.is_empty());
+    let mut text = String::new();
+    if !told_by_error {
+        for notice in &outcome.beside_streams.notices {
+            text.push_str(notice);
+            text.push('\n');
+        }
+    }
+    if let Some(warning) = &outcome.warning {
+        text.push_str("warmcell: ");
+        text.push_str(warning);
+        text.push('\n');
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// The reply to a cell.
+pub(super) fn execute_reply(failure: Option<&Failure>, execution_count: u64) -> Value {
+    match failure {
+        None => json!({
+            "status": "ok",
+            "execution_count": execution_count,
+            "user_expressions": {},
+            "payload": [],
+        }),
+        Some(failure) => json!({
+            "status": "error",
+            "ename": failure.ename,
+            "evalue": failure.evalue,
+            "traceback": failure.traceback,
+            "execution_count": execution_count,
+            "user_expressions": {},
+            "payload": [],
+        }),
+    }
+}
+
+/// The reply to a cell that does not run because one before it has failed.
+pub(super) fn aborted(execution_count: u64) -> Value {
+    json!({ "status": "aborted", "execution_count": execution_count })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::execution::Raised;
+
+    #[test]
+    fn a_failure_is_the_exception_or_else_what_became_of_the_kernel() {
+        let mut outcome = Outcome::not_run(ErrorClass::Interrupted, "interrupted", 1);
+        outcome.warning = Some("odd".to_owned());
+        let failure = Failure::of(&outcome).unwrap();
+        let reply = execute_reply(Some(&failure), 3);
+        assert_eq!(reply["ename"], "KeyboardInterrupt");
+        assert_eq!(reply["traceback"], json!(["[interrupted]"]));
+        assert_eq!(reply["status"], "error");
+        assert_eq!(reply["execution_count"], 3);
+        assert_eq!(notices(&outcome).unwrap(), "warmcell: odd\n");
+
+        outcome.beside_streams.raised = Some(Raised {
+            ename: "E".to_owned(),
+            evalue: "v".to_owned(),
+            traceback: vec!["a".to_owned(), "b".to_owned()],
+        });
+        let failure = Failure::of(&outcome).unwrap();
+        assert_eq!(
+            failure.error(),
+            json!({ "ename": "E", "evalue": "v", "traceback": ["a", "b"] })
+        );
+        assert_eq!(notices(&outcome).unwrap(), "[interrupted]\nwarmcell: odd\n");
+    }
+}

@@ -1,0 +1,114 @@
+//! `/api`: kernels that are asked for, listed, interrupted, restarted and ended.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use super::content::{SPEC_NAME, kernelspec};
+use super::create::{Wanted, create};
+use super::kernels::{find, kernel_id};
+use super::socket;
+use crate::server::body;
+use crate::server::refusal::Refusal;
+use crate::server::{Manager, VERSION};
+use crate::session::Session;
+
+/// What Jupyter Server answers for kernels, below `/api`.
+pub(in crate::server) fn api() -> Router<Arc<Manager>> {
+    Router::new()
+        .route("/", get(version))
+        .route("/kernelspecs", get(kernelspecs))
+        .route("/kernelspecs/{name}", get(one_kernelspec))
+        .route("/kernels", get(list).post(start))
+        .route("/kernels/{id}", get(show).delete(end))
+        .route("/kernels/{id}/interrupt", post(interrupt))
+        .route("/kernels/{id}/restart", post(restart))
+        .route("/kernels/{id}/channels", get(socket::channels))
+}
+
+/// The session that a path means.
+pub(super) fn kernel(manager: &Manager, id: &str) -> Result<Session, Refusal> {
+    find(manager, id).ok_or_else(|| {
+        let id: String = id.chars().take(64).collect();
+        Refusal::not_found(format!("there is no kernel {id}"))
+    })
+}
+
+async fn version() -> Json<Value> {
+    Json(json!({ "version": VERSION }))
+}
+
+async fn kernelspecs() -> Json<Value> {
+    Json(json!({
+        "default": SPEC_NAME,
+        "kernelspecs": { SPEC_NAME: kernelspec() },
+    }))
+}
+
+async fn one_kernelspec(Path(name): Path<String>) -> Result<Json<Value>, Refusal> {
+    if name != SPEC_NAME {
+        let sentence = format!("there is no kernelspec of that name; there is {SPEC_NAME}");
+        return Err(Refusal::not_found(sentence));
+    }
+    Ok(Json(kernelspec()))
+}
+
+async fn list(State(manager): State<Arc<Manager>>) -> Json<Value> {
+    let sessions = manager.registry().sessions_in_order();
+    let models = sessions.iter().map(|session| model(&manager, session));
+    Json(Value::Array(models.collect()))
+}
+
+async fn start(State(manager): State<Arc<Manager>>, body: Body) -> Result<Response, Refusal> {
+    let wanted: Wanted = body::json(&manager, body).await?;
+    manager.takes_work()?;
+    let session = create(&manager, &wanted).await?;
+    let location = format!("/api/kernels/{}", kernel_id(&session));
+    let model = Json(model(&manager, &session));
+    Ok((StatusCode::CREATED, [(LOCATION, location)], model).into_response())
+}
+
+async fn show(
+    State(manager): State<Arc<Manager>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Refusal> {
+    let session = kernel(&manager, &id)?;
+    Ok(Json(model(&manager, &session)))
+}
+
+async fn end(
+    State(manager): State<Arc<Manager>>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Refusal> {
+    drop(kernel(&manager, &id)?.close().await);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn interrupt(
+    State(manager): State<Arc<Manager>>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Refusal> {
+    // If nothing runs there is nothing to be done.
+    kernel(&manager, &id)?.interrupt();
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn restart(
+    State(manager): State<Arc<Manager>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Refusal> {
+    let session = kernel(&manager, &id)?;
+    session.reset().await;
+    Ok(Json(model(&manager, &session)))
+}
+
+fn model(manager: &Manager, session: &Session) -> Value {
+    manager.kernels().model(manager, session)
+}
