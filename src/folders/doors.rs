@@ -43,7 +43,7 @@ fn digest(home: &Path) -> String {
     for ancestor in home.ancestors() {
         if let Ok(real) = fs::canonicalize(ancestor) {
             let rest = home.strip_prefix(ancestor).unwrap_or(Path::new(""));
-            whole = real.join(rest);
+            whole = real.components().chain(rest.components()).collect();
             break;
         }
     }
@@ -77,7 +77,11 @@ impl FolderLock {
             if let Some(parent) = path.parent() {
                 private_folder(parent)?;
             }
-            private_folder(path)?;
+            match private_folder(path) {
+                // It was removed as it was looked at.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                made => made?,
+            }
             let Some(folder) = open(path)? else { continue };
             folder.lock()?;
             if is_same(path, &folder) {

@@ -241,7 +241,7 @@ fn admit(stream: UnixStream, served: &Served, connections: &TaskTracker) {
 
 /// Said to those beyond the limit.
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
-connection: close\r\ncontent-length: 91\r\n\r\n\
+connection: close\r\ncontent-length: 92\r\n\r\n\
 {\"error\":\"too many connections to this manager; ask again in a moment\",\"error_class\":\"busy\"}";
 
 #[cfg(test)]

@@ -206,7 +206,7 @@ async fn what_is_not_built_is_answered_plainly() {
         );
         assert_eq!(info.content["implementation"], "warmcell");
         let version = info.content["language_info"]["version"].as_str().unwrap();
-        assert_eq!(Some(version), session.python_version());
+        assert_eq!(Some(version), session.python_version().as_deref());
         assert!(version.starts_with("3."), "{version}");
     }
     let asked = [
