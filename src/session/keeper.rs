@@ -15,9 +15,7 @@ use super::session::{Shared, collect};
 use super::starter::Starter;
 use super::untold::{Received, Untold};
 use super::worker::SessionTerms;
-use crate::execution::{
-    Interrupt, KernelReport, Loss, LossReason, ReportedState, live_output, shutdown_sink,
-};
+use crate::execution::{Interrupt, Loss, LossReason, live_output, shutdown_sink};
 use crate::jupyter::Names;
 use crate::kernel::{Death, Kernel, KernelState, Trigger};
 use crate::provisioner::{KernelExit, ProvisionError};
@@ -113,23 +111,6 @@ impl Keeper {
     /// Cells that this kernel was given.
     pub(super) fn count(&self) -> u64 {
         self.count
-    }
-
-    /// What can be said of the kernel while a cell runs.
-    pub(super) fn report(&self) -> KernelReport {
-        let state = if self.count <= 1 {
-            ReportedState::Fresh
-        } else {
-            ReportedState::Kept
-        };
-        KernelReport {
-            execution_count: self.count,
-            generation: self.generation,
-            reused: self.count > 1,
-            state,
-            reason: None,
-            lost: None,
-        }
     }
 
     /// The kernel is given a cell.

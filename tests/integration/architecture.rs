@@ -20,10 +20,10 @@ const ROOMS: [&str; 20] = [
     "output",
     "process",
     "python_source",
+    "telemetry",
     "folders",
     "config",
     "error",
-    "telemetry",
     "ids",
 ];
 
