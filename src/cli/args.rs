@@ -62,6 +62,7 @@ Examples:
 /// The arguments of `warmcell exec`.
 #[derive(Debug, Args)]
 #[command(after_help = EXEC_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(super) struct ExecArguments {
     /// Python source; `-` reads it from stdin, and so does leaving it out in a pipe.
     #[arg(
@@ -77,7 +78,7 @@ pub(super) struct ExecArguments {
     pub(super) files: Vec<PathBuf>,
 
     /// The session whose kernel runs the cells and lives on in the background; made if there is none.
-    /// Otherwise WARMCELL_SESSION, else a kernel of their own.
+    /// Otherwise `WARMCELL_SESSION`, else a kernel of their own.
     #[arg(short, long, value_name = "NAME")]
     pub(super) session: Option<String>,
 

@@ -187,7 +187,10 @@ async fn start_kernels(
     };
     let registry = Registry::start(settings).await.map_err(unavailable)?;
     match registry.session("exec", &caller) {
-        Ok(session) => Ok(Kernels::Own { registry, session }),
+        Ok(session) => Ok(Kernels::Own {
+            registry: Box::new(registry),
+            session,
+        }),
         Err(error) => {
             registry.shut_down().await;
             Err(unavailable(error))

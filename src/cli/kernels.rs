@@ -24,7 +24,7 @@ pub(super) enum Kernels {
     /// A manager of this process's own, and its one session.
     Own {
         /// The manager.
-        registry: Registry,
+        registry: Box<Registry>,
         /// The session.
         session: Session,
     },

@@ -83,7 +83,7 @@ fn print_table<const N: usize>(rows: &[[String; N]]) -> io::Result<()> {
     for row in rows {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
-            line.push_str(&format!("{cell:<width$}  "));
+            line.extend(format!("{cell:<width$}  ").chars());
         }
         writeln!(out, "{}", line.trim_end())?;
     }

@@ -132,7 +132,7 @@ fn sweep(socket: &Path) {
         };
         if let Ok(Ok(server)) = ServerLock::take(&lock) {
             drop(fs::remove_file(socket));
-            server.release(lock);
+            server.release(&lock);
         }
         return;
     }

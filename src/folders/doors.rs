@@ -48,11 +48,8 @@ fn digest(home: &Path) -> String {
         }
     }
     let digest = Sha256::digest(whole.as_os_str().as_encoded_bytes());
-    digest
-        .iter()
-        .take(4)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let [a, b, c, d, ..]: [u8; 32] = digest.into();
+    format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
 }
 
 /// Held by whoever starts or ends a background server, so that there is one at most.
@@ -204,7 +201,7 @@ impl ServerLock {
     }
 
     /// Lets go of it in good order: the file goes, and the folder if nothing else is in it.
-    pub fn release(self, folder: FolderLock) {
+    pub fn release(self, folder: &FolderLock) {
         drop(fs::remove_file(&self.path));
         // Other managers may have their doors there.
         drop(fs::remove_dir(&folder.path));
@@ -228,7 +225,7 @@ pub fn doors_in(folder: &Path) -> Vec<PathBuf> {
     let mut names: Vec<OsString> = entries
         .flatten()
         .map(|entry| entry.file_name())
-        .filter(|name| is_door(name))
+        .filter(is_door)
         .collect();
     names.sort_by_key(|name| (name != SERVER_SOCKET, name.clone()));
     names.into_iter().map(|name| folder.join(name)).collect()
@@ -236,12 +233,16 @@ pub fn doors_in(folder: &Path) -> Vec<PathBuf> {
 
 fn is_door(name: &OsString) -> bool {
     name.to_str().is_some_and(|name| {
-        name == SERVER_SOCKET || (name.starts_with("m-") && name.ends_with(".sock"))
+        name == SERVER_SOCKET
+            || (name.starts_with("m-")
+                && Path::new(name).extension().is_some_and(|it| it == "sock"))
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
 
     #[test]
@@ -281,7 +282,7 @@ mod tests {
         let own = std::process::id();
         assert_eq!(ServerLock::take(&folder).unwrap().unwrap_err(), Some(own));
         assert_eq!(ServerLock::holder(&path), Some(own));
-        server.release(folder);
+        server.release(&folder);
         assert!(!path.exists());
     }
 
@@ -296,11 +297,10 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..200 {
                         let folder = FolderLock::wait(&path).unwrap();
-                        use std::sync::atomic::Ordering::SeqCst;
-                        assert_eq!(holders.fetch_add(1, SeqCst), 0);
+                        assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
                         let server = ServerLock::take(&folder).unwrap().unwrap();
-                        holders.fetch_sub(1, SeqCst);
-                        server.release(folder);
+                        holders.fetch_sub(1, Ordering::SeqCst);
+                        server.release(&folder);
                     }
                 });
             }

@@ -54,6 +54,10 @@ pub fn leave_session() {
 }
 
 /// Lets go of stdin and stdout: whoever waits for their end goes on.
+///
+/// # Errors
+///
+/// If there is no `/dev/null`, or no descriptor is left for it.
 pub fn let_go_of_standard_streams() -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;

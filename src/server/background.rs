@@ -66,7 +66,7 @@ impl BackgroundServer {
         let registry = match Registry::start(settings).await {
             Ok(registry) => Arc::new(registry),
             Err(error) => {
-                lock.release(folder);
+                lock.release(&folder);
                 return Err(error.into());
             }
         };
@@ -76,7 +76,7 @@ impl BackgroundServer {
             Ok(door) => door,
             Err(error) => {
                 manager.registry().shut_down().await;
-                lock.release(folder);
+                lock.release(&folder);
                 return Err(error);
             }
         };
@@ -165,7 +165,7 @@ impl BackgroundServer {
         drop(timeout(LAST_ANSWERS, self.door.empty()).await);
         drop(self.door);
         if let Some(folder) = folder {
-            self.lock.release(folder);
+            self.lock.release(&folder);
         }
         tracing::info!("the background server has ended");
     }

@@ -44,6 +44,7 @@ pub struct ManagerInfo {
 /// A cell, and on whose behalf it is to run. Everything but `code` may be left out.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
 pub struct CellOrder {
     /// The Python source.
     pub code: String,
@@ -169,7 +170,6 @@ impl CellOrder {
             on_interrupt: self.on_interrupt.into(),
             caller: self.caller.as_ref().map(|caller| Arc::new(caller.caller())),
             directory: self.caller.as_ref().and_then(|it| it.directory.clone()),
-            ..Cell::default()
         }
     }
 

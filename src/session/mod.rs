@@ -9,10 +9,11 @@
 //! - `worker`: the task; - `turn`: the turn of one cell; - `following`: what its callers change;
 //! - `keeper`: its kernel, and how it is lost; - `renewal`: another one in its place, or none;
 //! - `idle`: when nobody needs it; - `census`: how many there are; - `starter`: new kernels;
-//! - `record`: what a kernel holds; - `report`: what is said of it while a cell runs; - `untold`: losses that are still to be told; - `ledger`: what
-//!   would be lost with the manager, in files; - `page`: that of one session;
-//! - `event`: what happens, for those who watch; - `status`: what is known of a session at any
-//!   moment; - `variables`: what its kernel lists; - `name`: names.
+//! - `record`: what a kernel holds; - `report`: what is said of it while a cell runs;
+//! - `untold`: losses that are still to be told; - `ledger`: what would be lost with the manager, in
+//!   files; - `page`: that of one session; - `event`: what happens, for those who watch;
+//! - `status`: what is known of a session at any moment; - `variables`: what its kernel lists;
+//! - `name`: names.
 
 mod census;
 mod error;

@@ -298,15 +298,13 @@ impl Execution {
                 (&mut self.result).await
             }
         };
-        match delivered {
-            Ok(delivery) => (delivery.outcome, delivery.received),
-            Err(_) => {
-                let sentence = "the session was closed; open it again";
-                let generation = self.generation();
-                let outcome = Outcome::not_run(ErrorClass::Unavailable, sentence, generation);
-                (outcome, Arc::default())
-            }
+        if let Ok(delivery) = delivered {
+            return (delivery.outcome, delivery.received);
         }
+        let sentence = "the session was closed; open it again";
+        let generation = self.generation();
+        let outcome = Outcome::not_run(ErrorClass::Unavailable, sentence, generation);
+        (outcome, Arc::default())
     }
 
     /// As [`Execution::outcome`], but a loss that it tells counts as told only once the receipt is
