@@ -230,6 +230,15 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> Client<S> {
         }
     }
 
+    /// Waits until a cell has printed this.
+    pub async fn printed(&mut self, text: &str) {
+        let mut printed = String::new();
+        while !printed.ends_with(text) {
+            let message = self.next().await.unwrap();
+            printed.push_str(message.content["text"].as_str().unwrap_or_default());
+        }
+    }
+
     /// All messages of the cell that begins with this one.
     pub async fn all_of_after(&mut self, begin: &Received) -> Vec<Received> {
         self.all_of(&begin.parent.clone()).await
