@@ -40,8 +40,16 @@ async fn a_server_that_is_killed_leaves_nothing_and_the_next_says_what_is_lost()
         assert!(err.contains("how the cell ended is not known"), "{err}");
     }
     home.place.assert_no_survivors().await;
+    let notes: Vec<_> = fs::read_dir(home.place.home().join("warmcell/sessions"))
+        .unwrap()
+        .flatten()
+        .map(|entry| (entry.file_name(), fs::read_to_string(entry.path())))
+        .collect();
     let result = home.json("busy-3", "1");
-    assert_eq!(result["kernel"]["reason"], "manager_restarted");
+    assert_eq!(
+        result["kernel"]["reason"], "manager_restarted",
+        "{result} {notes:?}"
+    );
     assert_eq!(result["kernel"]["lost"]["names"][0]["name"], "precious");
     assert!(
         result["output"]
