@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use rustix::fs::Mode;
+
 use super::args::ExecArguments;
 use crate::client::Home;
 use crate::config::{Caller, Settings};
@@ -157,14 +159,12 @@ pub(super) fn caller(arguments: &ExecArguments) -> Result<Caller, String> {
     })
 }
 
-/// The file mode creation mask, which can otherwise only be asked for by changing it.
+/// The file mode creation mask. It can only be asked for by changing it: for that moment to one that
+/// lets nobody in.
 fn umask() -> u32 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("Umask:"))
-        .and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok())
-        .unwrap_or(0o022)
+    let mask = rustix::process::umask(Mode::from_raw_mode(0o777));
+    rustix::process::umask(mask);
+    mask.as_raw_mode()
 }
 
 #[cfg(test)]

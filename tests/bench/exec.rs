@@ -25,7 +25,31 @@ pub fn rows() -> Vec<Row> {
         let ours: Samples = both.iter().map(|it| it.0).collect();
         (ours, both.iter().map(|it| it.1).collect())
     });
-    vec![Row::ratio("exec 'print(1)' / python -c", pair, None)]
+    vec![
+        Row::ratio("exec 'print(1)' / python -c", pair, None),
+        session(&place, python),
+    ]
+}
+
+/// A cell in a warm session of the background server, beside the start of the same program.
+fn session(place: &Place, python: &str) -> Row {
+    let ours = || wall(place.warmcell(&["exec", "-s", "bench", "print(1)"]));
+    let start = || {
+        let began = Instant::now();
+        let mut command = place.warmcell(&["--version"]);
+        let output = command.stdout(Stdio::piped()).output().unwrap();
+        assert!(output.status.success());
+        began.elapsed().as_secs_f64()
+    };
+    wall(place.warmcell(&["exec", "-s", "bench", "--python", python, "print(1)"]));
+    let pair = Pair::measure(30, || {
+        let both: Vec<(f64, f64)> = (0..5).map(|_| (ours(), start())).collect();
+        let ours: Samples = both.iter().map(|it| it.0).collect();
+        (ours, both.iter().map(|it| it.1).collect())
+    });
+    let stopped = place.warmcell(&["serve", "--stop"]).output().unwrap();
+    assert!(stopped.status.success());
+    Row::ratio("exec -s, warm / --version", pair, Some(1.5))
 }
 
 fn wall(mut command: Command) -> f64 {
