@@ -90,6 +90,11 @@ impl Refusal {
         refusal
     }
 
+    /// The status, and the answer itself.
+    pub(super) fn into_parts(self) -> (StatusCode, Refused) {
+        (self.status, self.refused)
+    }
+
     /// The same as the result of a cell that did not run.
     pub(super) fn into_outcome(self) -> Response {
         if self.refused.going || self.refused.other_version.is_some() {

@@ -249,3 +249,14 @@ async fn what_is_not_built_is_answered_plainly() {
     assert_eq!(client.run("1").await.len(), 5);
     house.close().await;
 }
+
+#[tokio::test]
+async fn people_have_no_budget_of_tool_calls() {
+    let house = House::open().await;
+    let session = house.session("a");
+    let mut client = house.client(&session, Form::V1).await;
+    let code = "[read_file('/etc/passwd').get('error') for _ in range(60)].count(None)";
+    let words = client.run(code).await;
+    assert!(words.contains(&"[1]: 60".to_owned()), "{words:?}");
+    house.close().await;
+}

@@ -162,7 +162,7 @@ async fn a_kernel_is_made_for_whoever_asks_with_what_was_sent() {
     ] {
         let (found, refused) = house.ask("POST", "/api/kernels", &wanted).await;
         assert_eq!(found, status, "{refused}");
-        assert!(refused["error"].is_string(), "{refused}");
+        assert!(refused["message"].is_string(), "{refused}");
     }
     let (_, kernels) = house.ask("GET", "/api/kernels", &json!({})).await;
     assert_eq!(kernels.as_array().unwrap().len(), 1);

@@ -33,6 +33,30 @@ pub(in crate::server) fn api() -> Router<Arc<Manager>> {
         .route("/kernels/{id}/channels", get(socket::channels))
 }
 
+/// A refusal, with the keys that front ends of Jupyter show as well.
+#[derive(Debug)]
+pub(super) struct Fault(Refusal);
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal)
+    }
+}
+
+impl IntoResponse for Fault {
+    fn into_response(self) -> Response {
+        let (status, refused) = self.0.into_parts();
+        let body = json!({
+            "message": refused.error,
+            "reason": status.canonical_reason(),
+            "error": refused.error,
+            "error_class": refused.error_class,
+            "going": refused.going,
+        });
+        (status, Json(body)).into_response()
+    }
+}
+
 /// The session that a path means.
 pub(super) fn kernel(manager: &Manager, id: &str) -> Result<Session, Refusal> {
     find(manager, id).ok_or_else(|| {
@@ -52,10 +76,10 @@ async fn kernelspecs() -> Json<Value> {
     }))
 }
 
-async fn one_kernelspec(Path(name): Path<String>) -> Result<Json<Value>, Refusal> {
+async fn one_kernelspec(Path(name): Path<String>) -> Result<Json<Value>, Fault> {
     if name != SPEC_NAME {
         let sentence = format!("there is no kernelspec of that name; there is {SPEC_NAME}");
-        return Err(Refusal::not_found(sentence));
+        return Err(Refusal::not_found(sentence).into());
     }
     Ok(Json(kernelspec()))
 }
@@ -66,7 +90,7 @@ async fn list(State(manager): State<Arc<Manager>>) -> Json<Value> {
     Json(Value::Array(models.collect()))
 }
 
-async fn start(State(manager): State<Arc<Manager>>, body: Body) -> Result<Response, Refusal> {
+async fn start(State(manager): State<Arc<Manager>>, body: Body) -> Result<Response, Fault> {
     let wanted: Wanted = body::json(&manager, body).await?;
     manager.takes_work()?;
     let session = create(&manager, &wanted).await?;
@@ -78,7 +102,7 @@ async fn start(State(manager): State<Arc<Manager>>, body: Body) -> Result<Respon
 async fn show(
     State(manager): State<Arc<Manager>>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, Fault> {
     let session = kernel(&manager, &id)?;
     Ok(Json(model(&manager, &session)))
 }
@@ -86,7 +110,7 @@ async fn show(
 async fn end(
     State(manager): State<Arc<Manager>>,
     Path(id): Path<String>,
-) -> Result<StatusCode, Refusal> {
+) -> Result<StatusCode, Fault> {
     drop(kernel(&manager, &id)?.close().await);
     Ok(StatusCode::NO_CONTENT)
 }
@@ -94,7 +118,7 @@ async fn end(
 async fn interrupt(
     State(manager): State<Arc<Manager>>,
     Path(id): Path<String>,
-) -> Result<StatusCode, Refusal> {
+) -> Result<StatusCode, Fault> {
     // If nothing runs there is nothing to be done.
     kernel(&manager, &id)?.interrupt();
     Ok(StatusCode::NO_CONTENT)
@@ -103,7 +127,7 @@ async fn interrupt(
 async fn restart(
     State(manager): State<Arc<Manager>>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, Fault> {
     let session = kernel(&manager, &id)?;
     session.reset().await;
     Ok(Json(model(&manager, &session)))

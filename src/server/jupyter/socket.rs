@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Peer;
 use super::outbox::Outbox;
 use super::requests::Client;
+use super::rest::{Fault, kernel};
 use super::wire::{self, Form, V1};
 use crate::server::Manager;
 use crate::server::refusal::Refusal;
@@ -37,11 +38,11 @@ pub(super) async fn channels(
     Path(kernel_id): Path<String>,
     Extension(peer): Extension<Peer>,
     upgrade: WebSocketUpgrade,
-) -> Result<Response, Refusal> {
+) -> Result<Response, Fault> {
     manager.takes_work()?;
-    let session = super::rest::kernel(&manager, &kernel_id)?;
+    let session = kernel(&manager, &kernel_id)?;
     let Some(socket) = manager.kernels().socket() else {
-        return Err(Refusal::busy("too many WebSockets; close some of them"));
+        return Err(Refusal::busy("too many WebSockets; close some of them").into());
     };
     let upgrade = upgrade
         .max_message_size(MOST_BYTES)
