@@ -113,8 +113,16 @@ pub(super) fn directory() -> Option<PathBuf> {
 pub(super) fn home() -> Home {
     let settings = settings();
     Home::new(settings.runtime_dir.as_deref(), &settings.home, || {
-        reduced(entries()).0
+        let mut kept = reduced(entries()).0;
+        // The server is not where we are: a relative home would be another one there.
+        kept.retain(|(name, _)| name != "HERMES_HOME");
+        kept.push(("HERMES_HOME".into(), settings_home()));
+        kept
     })
+}
+
+fn settings_home() -> OsString {
+    settings().home.into_os_string()
 }
 
 /// The settings that the environment gives.

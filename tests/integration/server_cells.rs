@@ -49,6 +49,21 @@ async fn state_outlives_the_command() {
     home.end().await;
 }
 
+/// The server is not where its client is.
+#[tokio::test]
+async fn a_relative_home_is_the_callers() {
+    let home = Home::new();
+    let mut command = home.command(&["exec", "-s", "a", "1"]);
+    command
+        .env("HERMES_HOME", "home")
+        .current_dir(home.place.folder.path());
+    let output = command.output().unwrap();
+    assert_eq!(output.stdout, b"1\n", "{output:?}");
+    // By its other name it is the same.
+    assert_eq!(home.run(&["sessions"]).1.lines().count(), 2);
+    home.end().await;
+}
+
 #[tokio::test]
 async fn fifty_at_once_start_one_server_and_one_kernel() {
     let home = Home::new();
