@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::args::ExecArguments;
 use crate::client::{ClientError, Home, RemoteCell, Taken};
@@ -17,6 +20,9 @@ use crate::execution::{
 use crate::server::{CallerOrder, CellOrder};
 use crate::session::{Cell, Ended, Registry, Session};
 use crate::tools::Grant;
+
+/// How long, after an interrupt, a server may take to say that it has a cell.
+const TAKING: Duration = Duration::from_secs(1);
 
 /// The place.
 #[derive(Debug)]
@@ -194,13 +200,22 @@ struct Running {
 
 impl Running {
     async fn outcome(self, order: CellOrder, live: Option<LiveSender>) -> Outcome {
+        let not_taken = || {
+            let sentence = "interrupted before the background server had taken the cell";
+            Outcome::not_run(ErrorClass::Interrupted, sentence, 0)
+        };
+        if self.interrupt.is_cancelled() {
+            return not_taken();
+        }
+        let mut executing = std::pin::pin!(self.home.execute(&self.name, &order));
         let taken = tokio::select! {
             biased;
-            () = self.interrupt.cancelled() => {
-                let sentence = "interrupted before the background server had taken the cell";
-                return Outcome::not_run(ErrorClass::Interrupted, sentence, 0);
-            }
-            taken = self.home.execute(&self.name, &order) => taken,
+            taken = &mut executing => taken,
+            // It may be taken already, and the answer on its way.
+            () = self.interrupt.cancelled() => match timeout(TAKING, executing).await {
+                Ok(taken) => taken,
+                Err(_elapsed) => return not_taken(),
+            },
         };
         match taken {
             Ok(Taken::Cell(cell)) => match self.follow(*cell, live).await {
