@@ -221,6 +221,20 @@ pub struct Raised {
     pub traceback: Vec<String>,
 }
 
+impl KernelReport {
+    /// Of a cell that did not run, or not yet: nothing has become of the session's kernel by it.
+    pub(super) fn of_no_cell(generation: u64) -> Self {
+        Self {
+            execution_count: 0,
+            generation,
+            reused: generation > 0,
+            state: ReportedState::Kept,
+            reason: None,
+            lost: None,
+        }
+    }
+}
+
 impl Outcome {
     /// The exit code of a cell that still runs.
     pub const NO_EXIT_CODE: i64 = i64::MIN;

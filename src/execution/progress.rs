@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::output::{CellOutput, Collected};
 use super::text::{RESULT_CHARS, Text, round_2};
-use super::{BesideStreams, CellAuthority, KernelReport, Outcome, ReportedState, Status, Turn};
+use super::{BesideStreams, CellAuthority, KernelReport, Outcome, Status, Turn};
 use crate::tools::ToolUse;
 
 /// The place where a cell that runs can be looked at from outside. Empty until it begins.
@@ -74,7 +74,7 @@ impl Progress {
         let kernel = stage
             .kernel
             .clone()
-            .unwrap_or_else(|| no_kernel_yet(generation));
+            .unwrap_or_else(|| KernelReport::of_no_cell(generation));
         let Some(begun) = &stage.begun else {
             let line = "[the cell waits for its turn; it will run, and waiting for it later returns its result]";
             return running(Collected::default(), ToolUse::default(), None, kernel, line);
@@ -95,17 +95,6 @@ impl Progress {
 
     fn stage(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn no_kernel_yet(generation: u64) -> KernelReport {
-    KernelReport {
-        execution_count: 0,
-        generation,
-        reused: generation > 0,
-        state: ReportedState::Kept,
-        reason: None,
-        lost: None,
     }
 }
 
