@@ -255,10 +255,13 @@ class Runner:
         if os.getpid() != self._pid:
             return
         # What was printed before is shown before.
-        streams.flush()
+        nothing_waits = streams.flush()
         platform_calls.flush_c_stdout()
         content = {"execution_count": self._count, "data": {"text/plain": text}, "metadata": {}}
-        self._link.send("iopub", "execute_result", parent, content)
+        # Between here and the reply is nothing that takes time, unless a cell has put a stream of
+        # its own in place: then the value is not to wait for that one's flush().
+        tell = self._link.hold if nothing_waits else self._link.send
+        tell("iopub", "execute_result", parent, content)
 
     def close_loop(self) -> None:
         """An orderly end: tasks that cells have left are cancelled, as asyncio.run() does."""

@@ -115,6 +115,8 @@ class Link:
         self._buffer = bytearray()
         self._unread = b""
         self._serial = 0
+        # A message that goes out with the next one.
+        self._held = b""
         # True while bytes of a message are on their way: nothing may be raised in between.
         self.writing = False
         # What to do after a write during which an interrupt arrived.
@@ -169,6 +171,25 @@ class Link:
         buffers: Sequence[bytes] = (),
     ) -> None:
         """Sends one message that answers the request with the given header bytes."""
+        frame = self._held + self._frame(channel, msg_type, parent, content, buffers)
+        self._held = b""
+        self._write(frame)
+
+    def hold(self, channel: str, msg_type: str, parent: bytes, content: object) -> None:
+        """Has one message go out with the next, which is about to be sent.
+
+        The manager wakes once for the two of them.
+        """
+        self._held += self._frame(channel, msg_type, parent, content)
+
+    def _frame(
+        self,
+        channel: str,
+        msg_type: str,
+        parent: bytes,
+        content: object,
+        buffers: Sequence[bytes] = (),
+    ) -> bytes:
         self._serial += 1
         header = b'{"msg_id":"%s_%d","msg_type":"%s"}' % (
             self._prefix,
@@ -190,7 +211,7 @@ class Link:
                 end += len(part)
                 offsets.append(end)
             table = Struct(f"<I{len(offsets) + 1}Q").pack(end, len(offsets), *offsets)
-        self._write(b"".join((table, name, header, parent, b"{}", body, *buffers)))
+        return b"".join((table, name, header, parent, b"{}", body, *buffers))
 
     def _write(self, data: bytes) -> None:
         self.writing = True

@@ -262,8 +262,11 @@ def start_anew() -> None:
 unflushed: dict[str, str] = {}
 
 
-def flush() -> None:
-    """Flushes what the cell calls stdout and stderr, and the kernel's own; never fails."""
+def flush() -> bool:
+    """Flushes what the cell calls stdout and stderr, and the kernel's own; never fails.
+
+    True if nothing can have waited in them: then it took no time, and ran no code of a cell's.
+    """
     global _waits
     module = sys.__dict__
     out: Any = module.get("stdout")
@@ -275,7 +278,7 @@ def flush() -> None:
         and out.write_through
         and error.write_through
     ):
-        return
+        return True
     done: list[object] = [None]
     for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
         stream: Any = module.get(name)
@@ -285,6 +288,7 @@ def flush() -> None:
         done.append(stream)
         flush_one(stream, name)
     _waits = any([writer._flood or writer._pending for writer in _writers])
+    return False
 
 
 def flush_one(stream: Any, name: str) -> None:

@@ -16,6 +16,8 @@ use super::untold::Untold;
 use crate::execution::{Loss, LossReason};
 use crate::process::in_a_thread;
 
+/// Before a write: what is just being told to a client goes first, also where processors are few.
+const AFTER_THE_RESULT: Duration = Duration::from_millis(2);
 /// Between two writes: many short cells in a row cost no more than this.
 const PAUSE: Duration = Duration::from_millis(25);
 /// A cell that takes longer is noted as running.
@@ -212,6 +214,7 @@ async fn write(mut notes: watch::Receiver<Note>, path: PathBuf, trouble: Trouble
     let mut is_told = false;
     let mut written = None;
     while notes.changed().await.is_ok() {
+        pause(&notes, AFTER_THE_RESULT).await;
         let mut note = notes.borrow_and_update().clone();
         let entry = (!note.is_gone).then(|| note.entry());
         if entry.is_none() || entry != written {
@@ -230,10 +233,15 @@ async fn write(mut notes: watch::Receiver<Note>, path: PathBuf, trouble: Trouble
         if note.is_last {
             return;
         }
-        let mut ahead = notes.clone();
-        // Either there was a pause, or there is no need for one.
-        drop(timeout(PAUSE, ahead.wait_for(|note| note.is_last)).await);
+        pause(&notes, PAUSE).await;
     }
+}
+
+/// Waits, unless what is noted is the last.
+async fn pause(notes: &watch::Receiver<Note>, long: Duration) {
+    let mut ahead = notes.clone();
+    // Either there was a pause, or there is no need for one.
+    drop(timeout(long, ahead.wait_for(|note| note.is_last)).await);
 }
 
 fn put(path: &Path, entry: Option<&Entry>) -> io::Result<()> {
