@@ -15,6 +15,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         environment: std::env::vars().collect(),
         cwd: std::env::current_dir()?,
         umask: 0o022,
+        limits: None,
         python: std::env::var_os("PYTHON").map(PathBuf::from),
     };
     let session = registry.session("main", &caller)?;

@@ -5,7 +5,17 @@ from __future__ import annotations
 import builtins
 import sys
 
-from . import children, failures, names, platform_calls, reserve, shadow, streams, variables
+from . import (
+    children,
+    detaching,
+    failures,
+    names,
+    platform_calls,
+    reserve,
+    shadow,
+    streams,
+    variables,
+)
 from .awaiting import Loop
 from .compiling import COROUTINE, VALUE, Compiler
 from .ground import call
@@ -133,6 +143,8 @@ class Runner:
         streams.flush()
         platform_calls.flush_c_stdout()
         own["warnings"] = _quietly(self._guard.restore) or []
+        if detaching.not_given:
+            own["limits"] = detaching.not_given
         codes = [code for code in (body, last) if code is not None]
         own["names"] = _quietly(self._names.changes, codes) or self._names.unchanged()
         reply["warmcell"] = own

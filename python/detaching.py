@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # What a session's secrets are called: they never are in a forkserver's own environment.
 OF_ONE_SESSION = "HERMES_RPC_"
 
+# Limits that could not be set as they were ordered: name, and what is in force in their place.
+not_given: list[list[Any]] = []
+
 
 def leave(parent: int, inherited: Iterable[int]) -> None:
     """A session of its own, that ends with its parent; the descriptors named here are closed."""
@@ -55,17 +58,50 @@ def enter(order: dict[str, Any], keep: dict[int, int], fds: list[int]) -> list[i
             os.close(fd)
     enter_environment(order["env"])
     os.umask(order["umask"])
-    for name, limits in order["rlimits"].items():
-        try:
-            resource.setrlimit(getattr(resource, "RLIMIT_" + name), tuple(limits))
-        except (OSError, ValueError):
-            pass
     try:
         os.chdir(order["cwd"])
     except OSError as error:
         os.write(2, f"cannot enter the working directory: {error}\n".encode())
         os._exit(71)
+    for name, (soft, hard) in order["rlimits"].items():
+        _limit(name, soft, hard)
+    nice = order.get("nice")
+    if nice is not None:
+        _be_nice(nice)
     return moved
+
+
+def _limit(name: str, soft: int, hard: int) -> None:
+    """Sets a limit, or what comes nearest to it: nobody but root raises a hard one."""
+    number = getattr(resource, "RLIMIT_" + name.upper(), None)
+    if number is None:
+        return
+    try:
+        resource.setrlimit(number, (soft, hard))
+        return
+    except (OSError, ValueError):
+        pass
+    _soft, most = resource.getrlimit(number)
+    hard = _least(hard, most)
+    try:
+        resource.setrlimit(number, (_least(soft, hard), hard))
+    except (OSError, ValueError):
+        pass
+    not_given.append([name, *resource.getrlimit(number)])
+
+
+def _least(one: int, other: int) -> int:
+    if resource.RLIM_INFINITY in (one, other):
+        return other if one == resource.RLIM_INFINITY else one
+    return min(one, other)
+
+
+def _be_nice(wanted: int) -> None:
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, wanted)
+    except OSError:
+        had = os.getpriority(os.PRIO_PROCESS, 0)
+        not_given.append(["nice_value", had, had])
 
 
 def enter_environment(wanted: dict[str, str]) -> None:

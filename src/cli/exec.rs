@@ -15,7 +15,7 @@ use super::signals::Signals;
 use super::{exit, source, surroundings};
 use crate::config::{Caller, Settings};
 use crate::execution::{ErrorClass, Outcome};
-use crate::process::{ProcessError, try_descriptors, try_thread};
+use crate::process::{ProcessError, own_limits, try_descriptors, try_thread};
 use crate::session::{Registry, SessionError, SessionName};
 use crate::tools::{Grant, ToolTable};
 
@@ -176,7 +176,8 @@ async fn start_kernels(
     if let Some(name) = named {
         let directory = arguments.cwd.as_ref().map(|_named| caller.cwd.clone());
         let here = surroundings::directory();
-        let remote = Remote::new(name, surroundings::home(), caller, here, directory);
+        let home = surroundings::home();
+        let remote = Remote::new(name, home, caller, own_limits(), here, directory);
         return Ok(Kernels::Server(Box::new(remote)));
     }
     let unavailable = |error: SessionError| (ErrorClass::Unavailable, error.to_string());

@@ -12,12 +12,12 @@ use tokio::time::timeout;
 
 use super::args::ExecArguments;
 use crate::client::{ClientError, Home, RemoteCell, Taken};
-use crate::config::Caller;
+use crate::config::{Caller, ProcessLimits};
 use crate::environment::scrub;
 use crate::execution::{
     ErrorClass, Interrupt, LiveEvent, LiveOutput, LiveSender, Outcome, live_output,
 };
-use crate::server::{CallerOrder, CellOrder};
+use crate::server::{CallerOrder, CellOrder, LimitsOrder, NiceOrder};
 use crate::session::{Cell, Ended, Registry, Session};
 use crate::tools::Grant;
 
@@ -120,6 +120,7 @@ impl Remote {
         name: String,
         home: Home,
         caller: Caller,
+        limits: ProcessLimits,
         here: Option<PathBuf>,
         directory: Option<PathBuf>,
     ) -> Self {
@@ -131,6 +132,8 @@ impl Remote {
                 // What a kernel may not see need not travel.
                 environment: scrub(caller.environment).kept,
                 umask: Some(caller.umask),
+                limits: Some(LimitsOrder(limits.bounds)),
+                nice: limits.nice.map(NiceOrder),
                 python: caller.python,
                 directory,
             },

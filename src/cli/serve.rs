@@ -13,9 +13,11 @@ use tokio::time::timeout;
 use super::args_sessions::ServeArguments;
 use super::{exit, surroundings};
 use crate::client::{Home, READY};
+use crate::config::{ProcessLimits, Settings};
 use crate::folders::FolderLock;
 use crate::process::{
-    Pidfd, Signal, hide_memory, in_a_thread, leave_session, let_go_of_standard_streams,
+    Pidfd, Signal, hide_memory, in_a_thread, leave_limits_of_starter, leave_nice_value_of_starter,
+    leave_session, let_go_of_standard_streams, own_limits,
 };
 use crate::server::{BackgroundServer, Ended, ServerError, TcpDoor, Token};
 use crate::telemetry::log_to_file;
@@ -37,6 +39,14 @@ pub(super) fn main(arguments: &ServeArguments) -> ExitCode {
     {
         say(&sentence);
     }
+    // Whoever starts a server by hand may mean them for kernels whose callers send none.
+    let given = (!arguments.started).then(own_limits);
+    if !arguments.stop {
+        leave_limits_of_starter();
+    }
+    if arguments.started {
+        leave_nice_value_of_starter();
+    }
     let built = runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()
@@ -51,7 +61,7 @@ pub(super) fn main(arguments: &ServeArguments) -> ExitCode {
         hide_memory();
         runtime.block_on(stop())
     } else {
-        runtime.block_on(serve(arguments))
+        runtime.block_on(serve(arguments, given))
     };
     runtime.shutdown_timeout(Duration::from_millis(100));
     code
@@ -72,8 +82,11 @@ fn refuse(arguments: &ServeArguments, sentence: &str) -> ExitCode {
     ExitCode::from(exit::UNAVAILABLE)
 }
 
-async fn serve(arguments: &ServeArguments) -> ExitCode {
-    let settings = surroundings::server_settings();
+async fn serve(arguments: &ServeArguments, given: Option<ProcessLimits>) -> ExitCode {
+    let settings = Settings {
+        kernel_limits: given,
+        ..surroundings::server_settings()
+    };
     // A home that cannot be written to costs the log, nothing else.
     let unlogged = log_to_file(&settings.home).err();
     if let Some(error) = unlogged.filter(|_| !arguments.started) {
@@ -172,7 +185,7 @@ async fn listen(
 }
 
 /// The lock that came as stdin.
-fn held_lock(settings: &crate::config::Settings) -> io::Result<FolderLock> {
+fn held_lock(settings: &Settings) -> io::Result<FolderLock> {
     let folder = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let folders = crate::folders::door_folders(settings.runtime_dir.as_deref(), &settings.home);
     FolderLock::from_holder(folder, &folders)

@@ -163,6 +163,8 @@ pub(super) fn caller(arguments: &ExecArguments) -> Result<Caller, String> {
         environment,
         cwd,
         umask: umask(),
+        // A kernel of this process has what this process has.
+        limits: None,
         python: arguments.python.clone(),
     })
 }

@@ -3,6 +3,8 @@
 //! Only front ends read files, home and the process environment; everything below is handed these
 //! structs.
 
+mod limits;
 mod settings;
 
+pub use limits::{Bound, Had, ProcessLimits, Resource};
 pub use settings::{Caller, LimitError, Limits, Settings};

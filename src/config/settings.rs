@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::ProcessLimits;
+
 /// The shortest time limit of a cell.
 const MIN_TIMEOUT: Duration = Duration::from_millis(1);
 /// The longest time limit of a cell: a day.
@@ -77,6 +79,9 @@ pub struct Settings {
     /// The environment of kernels whose caller sends none, as front ends of Jupyter do; scrubbed as any
     /// other. Default empty: then no Python is found but by name.
     pub kernel_environment: Vec<(String, String)>,
+    /// The limits of kernels whose caller sends none. Default none: those of this process, but for
+    /// open descriptors those that it had when its [`Registry`](crate::session::Registry) was started.
+    pub kernel_limits: Option<ProcessLimits>,
     /// `TMPDIR`, for sockets where there is no runtime folder.
     pub temp_dir: Option<PathBuf>,
     /// The limits of a cell that names none.
@@ -111,6 +116,7 @@ impl Settings {
             home: home.into(),
             runtime_dir: None,
             kernel_environment: Vec::new(),
+            kernel_limits: None,
             temp_dir: None,
             limits: Limits::default(),
             max_stdout_bytes: 50_000,
@@ -134,6 +140,9 @@ pub struct Caller {
     pub cwd: PathBuf,
     /// The file mode creation mask.
     pub umask: u32,
+    /// What the kernel and its commands may take of the system, and how nice they are; `None` for
+    /// [`Settings::kernel_limits`]. What the manager cannot give is told in the first result.
+    pub limits: Option<ProcessLimits>,
     /// An interpreter that was asked for by name: no other is tried.
     pub python: Option<PathBuf>,
 }

@@ -113,6 +113,7 @@ mod tests {
                 .collect(),
             cwd: PathBuf::from("/"),
             umask: 0o022,
+            limits: None,
             python: None,
         }
     }

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use super::error::ContentError;
 use super::lenient::{self, Text, or_default};
 use super::plain;
+use crate::config::Had;
 
 /// The content of an `execute_request`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,6 +157,9 @@ pub struct CellReport {
     /// Sentences for the caller.
     #[serde(deserialize_with = "texts")]
     pub warnings: Vec<String>,
+    /// Limits that the kernel has in place of others that it was to have.
+    #[serde(deserialize_with = "limits")]
+    pub limits: Vec<Had>,
     /// Where and how the cell failed.
     #[serde(deserialize_with = "or_default")]
     pub error: Option<ErrorPlace>,
@@ -347,6 +351,13 @@ fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, Stri
     let pair =
         |(Text(first), Text(second)): (Text, Text)| Some((first?, second.unwrap_or_default()));
     Ok(items.into_iter().filter_map(pair).collect())
+}
+
+/// Limits by name, soft and hard; what is unknown is left out.
+fn limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Had>, D::Error> {
+    let items: Vec<(Text, i64, i64)> = or_default(deserializer)?;
+    let limit = |(Text(name), soft, hard): (Text, i64, i64)| Had::read(&name?, soft, hard);
+    Ok(items.into_iter().filter_map(limit).collect())
 }
 
 /// What `sys.exit` makes of its argument, within the range of `i64`.

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::config::{Bound, Resource};
 
 #[test]
 fn a_request_has_the_jupyter_fields_and_the_cell() {
@@ -40,7 +41,7 @@ fn a_full_reply_is_read() {
             "unknown":{"deep":[1]},
             "warmcell":{"cell":9,"exit":{"code":3,"text":"t"},
               "names":{"set":[["x","list"],["y","int"]],"del":["z"],"total":2},
-              "warnings":["w"],"interrupted":true,"error":{"class":"exception","line":"E: x","place":"<cell 4>, line 2"}}}"#,
+              "warnings":["w"],"limits":[["nofile",5,-1],["nice_value",3,3],["core",0,0],[7,8,9]],"interrupted":true,"error":{"class":"exception","line":"E: x","place":"<cell 4>, line 2"}}}"#,
     )
     .unwrap();
     let expected = ExecuteReply {
@@ -65,6 +66,16 @@ fn a_full_reply_is_read() {
                 total: 2,
             },
             warnings: vec!["w".to_owned()],
+            limits: vec![
+                Had::Bound(
+                    Resource::OpenFiles,
+                    Bound {
+                        soft: Some(5),
+                        hard: None,
+                    },
+                ),
+                Had::Nice(3),
+            ],
             error: Some(ErrorPlace {
                 class: "exception".to_owned(),
                 line: "E: x".to_owned(),
@@ -95,7 +106,7 @@ fn nulls_and_wrong_types_count_as_missing() {
     let reply = ExecuteReply::parse(
         br#"{"status":"ok","execution_count":null,"ename":null,"evalue":5,"traceback":[1,"kept",null],
             "warmcell":{"cell":null,"exit":null,"names":{"set":[["a",null],[null,"b"]],"del":null},
-              "warnings":"x","error":[]}}"#,
+              "warnings":"x","limits":[1],"error":[]}}"#,
     )
     .unwrap();
     assert_eq!(reply.execution_count, None);

@@ -73,6 +73,7 @@ pub(super) fn reply(bytes: &[u8]) -> Option<ExecuteReply> {
             exit: None,
             names: Names { set, del, total },
             warnings,
+            limits: Vec::new(),
             error: None,
             interrupted: false,
         }),

@@ -1,6 +1,5 @@
 //! Jobs under a supervisor that the kernel's forkserver forks.
 
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
@@ -8,7 +7,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 
 use super::forked::Forked;
-use super::messages::ForkOrder;
+use super::messages::{ForkOrder, LimitsOrder};
 use super::{Job, JobExit, JobRunner, JobSpec, KernelProcess, ProvisionError};
 use crate::process::{PipeReader, ProcessError, ReadOutcome, output_pipe};
 
@@ -20,13 +19,15 @@ const NO_SUCH_PROCESS: i32 = 3;
 pub(super) struct ForkedJobs {
     kernel: Weak<Forked>,
     umask: u32,
+    limits: LimitsOrder,
 }
 
 impl ForkedJobs {
-    pub(super) fn new(kernel: &Arc<Forked>, umask: u32) -> Self {
+    pub(super) fn new(kernel: &Arc<Forked>, umask: u32, limits: LimitsOrder) -> Self {
         Self {
             kernel: Arc::downgrade(kernel),
             umask,
+            limits,
         }
     }
 }
@@ -58,7 +59,7 @@ impl JobRunner for ForkedJobs {
             argv: spec.argv,
             cwd: spec.cwd,
             umask: self.umask,
-            rlimits: BTreeMap::new(),
+            limits: self.limits.clone(),
             env: spec.environment.into_iter().collect(),
         };
         let forking = kernel.server().fork(order, vec![write, status_end]).await;

@@ -1,6 +1,6 @@
 //! Kernels on this machine, forked by a forkserver for each interpreter and start environment.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -16,7 +16,7 @@ use super::error::describe_choice;
 use super::forked_job::ForkedJobs;
 use super::forkserver::Forkserver;
 use super::forkserver_start::{ForkserverSpec, StartFailure, start};
-use super::messages::ForkOrder;
+use super::messages::{ForkOrder, LimitsOrder};
 use super::{KernelRequest, ProvisionError, ProvisionedKernel, Provisioner, Rejected};
 use crate::environment::Candidate;
 use crate::process::{InterruptPage, PipeReader, nofile_limits, output_pipe, socket_pair};
@@ -37,7 +37,7 @@ pub struct LocalOptions {
     pub sockets: PathBuf,
     /// Whether this process adopts orphans.
     pub adopt_orphans: bool,
-    /// The limits on descriptors that kernels get, `[soft, hard]`, -1 for none.
+    /// The limits on descriptors of kernels that are to have no others, `[soft, hard]`, -1 for none.
     pub nofile: [i64; 2],
 }
 
@@ -213,7 +213,11 @@ impl LocalProvisioner {
         let server = &served.server;
         let forked = server.fork(self.order(request), ends.theirs).await?;
         let forked = Arc::new(forked);
-        let jobs = Arc::new(ForkedJobs::new(&forked, request.umask));
+        let jobs = Arc::new(ForkedJobs::new(
+            &forked,
+            request.umask,
+            self.limits_of(request),
+        ));
         Ok(ProvisionedKernel {
             link: ends.link,
             stdout: ends.stdout,
@@ -230,6 +234,10 @@ impl LocalProvisioner {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn limits_of(&self, request: &KernelRequest) -> LimitsOrder {
+        LimitsOrder::new(self.options.nofile, request.limits.as_ref())
+    }
+
     fn order(&self, request: &KernelRequest) -> ForkOrder {
         ForkOrder {
             op: "fork",
@@ -238,7 +246,7 @@ impl LocalProvisioner {
             argv: request.argv.clone(),
             cwd: request.cwd.clone(),
             umask: request.umask,
-            rlimits: BTreeMap::from([("NOFILE", self.options.nofile)]),
+            limits: self.limits_of(request),
             env: request.environment.iter().cloned().collect(),
         }
     }

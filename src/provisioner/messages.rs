@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::config::{ProcessLimits, Resource};
+
 /// The version of this conversation.
 pub(super) const PROTOCOL: u32 = 1;
 
@@ -70,9 +72,44 @@ pub(super) struct ForkOrder {
     #[serde(serialize_with = "path_as_it_is")]
     pub(super) cwd: PathBuf,
     pub(super) umask: u32,
-    /// Resource limits to set, `[soft, hard]`, -1 for none.
-    pub(super) rlimits: BTreeMap<&'static str, [i64; 2]>,
+    #[serde(flatten)]
+    pub(super) limits: LimitsOrder,
     pub(super) env: BTreeMap<String, String>,
+}
+
+/// What a process may take of the system.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct LimitsOrder {
+    /// Resource limits to set, `[soft, hard]`, -1 for none, in the order in which they are set.
+    #[serde(serialize_with = "as_map")]
+    rlimits: Vec<(&'static str, [i64; 2])>,
+    /// Its nice value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nice: Option<i32>,
+}
+
+impl LimitsOrder {
+    /// With these limits on open descriptors, unless others are wanted.
+    pub(super) fn new(nofile: [i64; 2], wanted: Option<&ProcessLimits>) -> Self {
+        let number = |limit: Option<u64>| limit.and_then(|it| i64::try_from(it).ok()).unwrap_or(-1);
+        let rlimit = |resource: Resource| {
+            let bound = wanted.and_then(|wanted| wanted.bounds.get(&resource));
+            let limits = bound.map(|bound| [number(bound.soft), number(bound.hard)]);
+            let own = (resource == Resource::OpenFiles).then_some(nofile);
+            Some((resource.name(), limits.or(own)?))
+        };
+        Self {
+            rlimits: Resource::ALL.into_iter().filter_map(rlimit).collect(),
+            nice: wanted.and_then(|wanted| wanted.nice),
+        }
+    }
+}
+
+fn as_map<S: Serializer>(
+    rlimits: &[(&'static str, [i64; 2])],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(rlimits.iter().copied())
 }
 
 /// In place of an order that is too long for a message: it is in the last descriptor.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{JobRunner, ProvisionError};
+use crate::config::ProcessLimits;
 use crate::environment::{Candidate, Interpreter};
 use crate::process::{InterruptPage, PipeReader, StartTick};
 
@@ -22,6 +23,8 @@ pub struct KernelRequest {
     pub cwd: PathBuf,
     /// Its file mode creation mask.
     pub umask: u32,
+    /// Its limits, and those of its jobs; `None` for those of the manager.
+    pub limits: Option<ProcessLimits>,
     /// Its `sys.argv`.
     pub argv: Vec<String>,
 }

@@ -12,6 +12,7 @@ mod cells;
 mod door;
 mod error;
 mod jupyter;
+mod limits;
 mod lines;
 mod manager;
 mod refusal;
@@ -23,6 +24,7 @@ mod wire;
 pub use background::{BackgroundServer, Ended};
 pub use door::Door;
 pub use error::ServerError;
+pub use limits::{LimitsOrder, NiceOrder};
 pub use manager::Manager;
 pub use tcp::{TcpDoor, Token, TokenError};
 pub use wire::{

@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use crate::config::Caller;
+use super::limits::{LimitsOrder, NiceOrder};
+use crate::config::{Caller, ProcessLimits};
 use crate::execution::{BesideStreams, Outcome};
 use crate::session::{Cell, Policy};
 use crate::tools::Grant;
@@ -133,6 +134,12 @@ pub struct CallerOrder {
     /// Its file mode creation mask; 0o022 if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub umask: Option<u32>,
+    /// What its processes may take of the system; left out, that is as in the manager.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitsOrder>,
+    /// How nice they are; left out, as the manager.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nice: Option<NiceOrder>,
     /// An interpreter that was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub python: Option<PathBuf>,
@@ -144,10 +151,15 @@ pub struct CallerOrder {
 impl CallerOrder {
     /// The caller, as sessions know it.
     pub fn caller(&self) -> Caller {
+        let limits = (self.limits.is_some() || self.nice.is_some()).then(|| ProcessLimits {
+            bounds: self.limits.clone().unwrap_or_default().0,
+            nice: self.nice.map(|NiceOrder(nice)| nice),
+        });
         Caller {
             environment: self.environment.clone(),
             cwd: self.cwd.clone(),
             umask: self.umask.unwrap_or(0o022) & 0o777,
+            limits,
             python: self.python.clone(),
         }
     }

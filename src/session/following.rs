@@ -23,7 +23,7 @@ const MOST_KNOWN: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Following {
-    /// The caller whose environment, mask and interpreter the session's kernels have.
+    /// The caller whose environment, mask, limits and interpreter the session's kernels have.
     origin: Arc<Caller>,
     /// The caller of the latest cell that ran.
     latest: Arc<Caller>,
@@ -50,7 +50,7 @@ pub(super) struct Step {
 pub(super) struct Anew {
     /// `reset`, or `replaced` if it is another interpreter.
     pub(super) reason: LossReason,
-    /// What it takes over from: environment, mask, interpreter.
+    /// What it takes over from: environment, mask, limits, interpreter.
     pub(super) caller: Arc<Caller>,
     /// Where it starts.
     pub(super) place: PathBuf,
@@ -192,6 +192,7 @@ fn is_alike(one: &Arc<Caller>, other: &Arc<Caller>) -> bool {
     Arc::ptr_eq(one, other)
         || (one.environment == other.environment
             && one.umask == other.umask
+            && one.limits == other.limits
             && one.python == other.python)
 }
 

@@ -8,6 +8,7 @@ fn caller(variables: &[(&str, &str)], cwd: &str) -> Arc<Caller> {
             .collect(),
         cwd: cwd.into(),
         umask: 0o022,
+        limits: None,
         python: None,
     })
 }

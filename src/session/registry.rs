@@ -194,6 +194,7 @@ impl Registry {
             budget: Arc::clone(&self.budget),
             tool_variables: tools.variables(),
             sources: self.sources.folder.clone(),
+            limits: self.settings.kernel_limits.clone(),
         };
         let starter = Starter::new(means, caller);
         let page = self.ledger.as_ref().map(|ledger| Page::new(ledger, &name));

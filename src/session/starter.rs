@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::Caller;
+use crate::config::{Caller, Had, ProcessLimits};
 use crate::environment::{Candidate, Interpreter, candidates, scrub, with_harmless_programs};
 use crate::kernel::{FrameBudget, Kernel};
 use crate::provisioner::{KernelRequest, ProvisionError, Provisioner};
@@ -17,6 +17,8 @@ pub(super) struct Starter {
     commands: Variables,
     /// The Python of the kernels that were started.
     interpreter: Option<Interpreter>,
+    /// What its kernels do not have of the limits that were asked for was told.
+    limits_told: bool,
 }
 
 /// With what the kernels of a session are started, whoever wants them.
@@ -28,6 +30,8 @@ pub(super) struct Means {
     pub(super) tool_variables: Vec<(String, String)>,
     /// The unpacked Python half.
     pub(super) sources: PathBuf,
+    /// The limits of kernels whose caller sends none.
+    pub(super) limits: Option<ProcessLimits>,
 }
 
 /// An environment.
@@ -92,11 +96,13 @@ impl Starter {
                 environment: Arc::new(made.kernel),
                 cwd: place.to_owned(),
                 umask: caller.umask,
+                limits: caller.limits.clone().or_else(|| means.limits.clone()),
                 argv: vec![String::new()],
             },
             commands: Arc::new(made.commands),
             means,
             interpreter: None,
+            limits_told: false,
         }
     }
 
@@ -142,6 +148,16 @@ impl Starter {
         })
     }
 
+    /// What of the limits that were asked for a kernel does not have, in a sentence; once.
+    pub(super) fn limits_not_given(&mut self, had: &[Had]) -> Option<String> {
+        if self.limits_told {
+            return None;
+        }
+        let sentence = self.request.limits.as_ref()?.not_given(had)?;
+        self.limits_told = true;
+        Some(sentence)
+    }
+
     /// From now on only the interpreter of this kernel is used: a session never changes it silently.
     pub(super) fn keep_interpreter(&mut self, kernel: &Kernel) {
         let interpreter = kernel.interpreter();
@@ -173,6 +189,7 @@ mod tests {
             ],
             cwd: "/tmp".into(),
             umask: 0o022,
+            limits: None,
             python: None,
         };
         let tools = vec![("HERMES_RPC_SOCKET".to_owned(), "/s".to_owned())];

@@ -339,6 +339,7 @@ impl Worker {
                 self.keeper.completed(report.map(|report| &report.names));
                 if let Some(report) = report {
                     warnings.extend(report.warnings.iter().take(10).cloned());
+                    warnings.extend(self.keeper.starter.limits_not_given(&report.limits));
                 }
                 None
             }

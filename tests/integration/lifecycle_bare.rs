@@ -60,6 +60,7 @@ impl Bare {
             environment: Arc::new(place.environment().into_iter().collect()),
             cwd: place.work(),
             umask: 0o022,
+            limits: None,
             argv: vec![String::new()],
         };
         let started = provisioner.start(&request).await.unwrap();

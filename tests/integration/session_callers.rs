@@ -57,6 +57,7 @@ async fn the_kernel_goes_where_its_caller_is() {
                 environment: Vec::new(),
                 cwd,
                 umask: 0o022,
+                limits: None,
                 python: Some(python.clone().into()),
             })
         };

@@ -74,6 +74,7 @@ impl Place {
             environment: self.environment().into_iter().collect(),
             cwd: self.work(),
             umask: 0o022,
+            limits: None,
             python: Some(python.to_owned()),
         }
     }

@@ -52,6 +52,7 @@ pub(super) async fn create(manager: &Manager, wanted: &Wanted) -> Result<Session
             .await
             .map_err(|error| Refusal::unavailable(error.to_string()))?,
         umask: 0o022,
+        limits: None,
         python: None,
     };
     let session = manager
