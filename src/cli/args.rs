@@ -1,5 +1,6 @@
 //! What can be said on the command line.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,9 +8,10 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::args_sessions::{ServeArguments, SessionsArguments};
-use super::{exec, exit, serve, sessions, show};
+use super::{exec, exit, serve, sessions, show, streams};
 use crate::config::Limits;
 use crate::execution::{ErrorClass, Outcome};
+use crate::process::survive_file_size_limit;
 use crate::session::Policy;
 
 /// Runs Python cells in a live kernel: state persists, cells call host tools, limits hold.
@@ -174,20 +176,27 @@ fn sentence(error: &clap::Error) -> String {
 
 /// Runs the command that this process was started as; its exit code.
 pub fn main() -> ExitCode {
+    survive_file_size_limit();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are no errors; everything else is usage. A closed stdout or stderr
             // leaves nobody to tell.
             if !error.use_stderr() {
-                drop(error.print());
-                return ExitCode::SUCCESS;
+                let told = write!(streams::stdout(), "{}", error.render());
+                return told.map_or_else(
+                    |error| ExitCode::from(exit::unwritten(&error)),
+                    |()| ExitCode::SUCCESS,
+                );
             }
-            drop(if std::env::args_os().any(|word| word == "--json") {
-                show::json_line(&Outcome::not_run(ErrorClass::Usage, sentence(&error), 0))
+            if std::env::args_os().any(|word| word == "--json") {
+                let outcome = Outcome::not_run(ErrorClass::Usage, sentence(&error), 0);
+                if let Err(error) = show::json_line(&outcome) {
+                    return ExitCode::from(exit::unwritten(&error));
+                }
             } else {
-                error.print()
-            });
+                drop(error.print());
+            }
             return ExitCode::from(exit::USAGE);
         }
     };

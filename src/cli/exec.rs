@@ -12,7 +12,7 @@ use super::kernels::{Kernels, Remote};
 use super::row::{BESIDE, row, told};
 use super::show::{Screen, json_line};
 use super::signals::Signals;
-use super::{exit, source, surroundings};
+use super::{exit, source, streams, surroundings};
 use crate::config::{Caller, Settings};
 use crate::execution::{ErrorClass, Outcome};
 use crate::process::{ProcessError, own_limits, try_descriptors, try_thread};
@@ -79,8 +79,8 @@ fn refuse_at_once(arguments: &ExecArguments, error: &ProcessError) -> u8 {
     } else {
         writeln!(io::stderr(), "warmcell: {error}")
     };
-    if told.is_err() && arguments.json {
-        return exit::STDOUT_CLOSED;
+    if let Some(error) = told.err().filter(|_| arguments.json) {
+        return exit::unwritten(&error);
     }
     exit::of(&outcome)
 }
@@ -231,10 +231,14 @@ async fn refuse(
     let outcome = Outcome::not_run(class, sentence, 0);
     let code = exit::of(&outcome);
     if arguments.json {
-        return if screen.json(&outcome).await.is_ok() {
-            code
-        } else {
-            exit::STDOUT_CLOSED
+        return match screen.json(&outcome).await {
+            Ok(()) => code,
+            Err(error) => {
+                if let Some(sentence) = streams::unwritten(&error) {
+                    screen.notice(&sentence).await;
+                }
+                exit::STDOUT_CLOSED
+            }
         };
     }
     screen

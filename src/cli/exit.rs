@@ -1,5 +1,8 @@
 //! Exit codes: an interface like any other.
 
+use std::io::{self, Write};
+
+use super::streams;
 use crate::execution::{ErrorClass, Outcome};
 
 /// The call makes no sense.
@@ -30,6 +33,15 @@ pub(super) fn of(outcome: &Outcome) -> u8 {
         Some(ErrorClass::KernelDied) => 126,
         Some(ErrorClass::Interrupted) => INTERRUPTED,
     }
+}
+
+/// Stdout takes no more: says why, if that is worth a word; the exit code.
+pub(super) fn unwritten(error: &io::Error) -> u8 {
+    if let Some(sentence) = streams::unwritten(error) {
+        // With stderr closed there is nobody to tell.
+        drop(writeln!(io::stderr(), "warmcell: {sentence}"));
+    }
+    STDOUT_CLOSED
 }
 
 /// A code out of 0..255 as the system would cut it, but never as success.

@@ -267,9 +267,13 @@ impl Running {
                 }
             }
         };
-        if missed > 0 {
+        if missed.bytes > 0 {
+            let why = missed
+                .why
+                .map_or_else(String::new, |why| format!(", and could not wait: {why}"));
             outcome.beside_streams.notices.push(format!(
-                "[{missed} bytes of output are not shown: they were not read in time]"
+                "[{} bytes of output are not shown: they were not read in time{why}]",
+                missed.bytes
             ));
         }
         Ok(outcome)

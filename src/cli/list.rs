@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
+use super::streams;
 use crate::client::{Found, Home};
 
 /// Prints all sessions of a home with their managers; the exit code.
@@ -11,7 +12,7 @@ pub(super) async fn list(home: &Home, is_json: bool) -> io::Result<u8> {
     let managers = home.managers().await;
     if is_json {
         let all: Vec<Value> = managers.iter().flat_map(sessions_of).collect();
-        writeln!(io::stdout(), "{}", Value::from(all))?;
+        writeln!(streams::stdout(), "{}", Value::from(all))?;
         return Ok(0);
     }
     let mut rows =
@@ -74,7 +75,7 @@ fn clean(text: &str) -> String {
 }
 
 fn print_table<const N: usize>(rows: &[[String; N]]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = streams::stdout();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -146,7 +147,7 @@ pub(super) fn show(session: &Value) -> io::Result<()> {
         facts.push(("memory", usage));
     }
     {
-        let mut out = io::stdout().lock();
+        let mut out = streams::stdout();
         for (name, fact) in facts {
             writeln!(out, "{name:<10} {fact}")?;
         }

@@ -3,7 +3,8 @@
 //! - `args`, `args_sessions`: what can be said; - `surroundings`: what this process was started with;
 //! - `source`: where the code comes from; - `exec`: what is needed before the first cell; - `row`:
 //!   runs cells; - `kernels`: where they run; - `signals`: what interrupts them;
-//! - `show`: prints them; - `writer`: a stream that may block; - `exit`: exit codes, an interface;
+//! - `show`: prints them; - `writer`: a stream that may block; - `streams`: those that this process
+//!   was given; - `exit`: exit codes, an interface;
 //! - `sessions`: sessions that live on; - `serve`: the background server.
 
 mod args;
@@ -18,7 +19,9 @@ mod sessions;
 mod show;
 mod signals;
 mod source;
+mod streams;
 mod surroundings;
 mod writer;
 
 pub use args::main;
+pub use streams::note_closed_streams;

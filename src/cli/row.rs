@@ -10,6 +10,7 @@ use super::exit;
 use super::kernels::Kernels;
 use super::show::Screen;
 use super::signals::Signals;
+use super::streams;
 use crate::execution::{Outcome, Status};
 use crate::session::Cell;
 use crate::tools::Grant;
@@ -85,7 +86,7 @@ pub(super) async fn row(
         let words = screen.last_words(&ended.output);
         match signals.while_read(&taken, gives_up, words).await {
             Some(Ok(())) => {}
-            Some(Err(_)) => code = exit::STDOUT_CLOSED,
+            Some(Err(error)) => code = unwritten(screen, signals, &error).await,
             None => {
                 is_read = false;
                 code = cut_short(code);
@@ -206,8 +207,7 @@ fn was_killed(outcome: &Outcome) -> bool {
 
 /// Output that could not be written: said unless the reader of a pipe has simply gone away.
 async fn unwritten(screen: &mut Screen, signals: &mut Signals, error: &io::Error) -> u8 {
-    if error.kind() != io::ErrorKind::BrokenPipe {
-        let sentence = format!("cannot write to stdout: {error}");
+    if let Some(sentence) = streams::unwritten(error) {
         told(screen, signals, exit::STDOUT_CLOSED, &sentence).await;
     }
     exit::STDOUT_CLOSED

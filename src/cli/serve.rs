@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 use super::args_sessions::ServeArguments;
-use super::{exit, surroundings};
+use super::{exit, streams, surroundings};
 use crate::client::{Home, READY};
 use crate::config::{ProcessLimits, Settings};
 use crate::folders::FolderLock;
@@ -76,7 +76,7 @@ fn say(sentence: &str) {
 /// Says why it does not serve, to whoever started it.
 fn refuse(arguments: &ServeArguments, sentence: &str) -> ExitCode {
     if arguments.started {
-        drop(writeln!(io::stdout(), "{sentence}"));
+        drop(writeln!(streams::stdout(), "{sentence}"));
     }
     say(sentence);
     ExitCode::from(exit::UNAVAILABLE)
@@ -118,9 +118,9 @@ async fn serve(arguments: &ServeArguments, given: Option<ProcessLimits>) -> Exit
     if arguments.started {
         // The client reads to the end of the pipe.
         drop(
-            io::stdout()
+            streams::stdout()
                 .write_all(READY)
-                .and_then(|()| io::stdout().flush()),
+                .and_then(|()| streams::stdout().flush()),
         );
         if let Err(error) = let_go_of_standard_streams() {
             tracing::warn!(%error, "the client may wait for ever");
@@ -178,7 +178,7 @@ async fn listen(
         None => format!("?token={}", token.as_str()),
         Some(_) => String::new(),
     };
-    let mut stdout = io::stdout();
+    let mut stdout = streams::stdout();
     let said = writeln!(stdout, "http://{address}/{token}").and_then(|()| stdout.flush());
     said.map_err(|error| format!("cannot say where it listens: {error}"))?;
     Ok(Some(door))

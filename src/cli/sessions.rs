@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::runtime;
 
 use super::args_sessions::{SessionsArguments, SessionsCommand};
-use super::{exit, list, surroundings};
+use super::{exit, list, streams, surroundings};
 use crate::client::{Client, ClientError, Home, Results};
 use crate::execution::{ErrorClass, Outcome};
 use crate::process::hide_memory;
@@ -20,7 +20,7 @@ enum Fault {
     Client(ClientError),
     Usage(String),
     /// Stdout takes no more.
-    Closed,
+    Unwritten(io::Error),
 }
 
 impl From<ClientError> for Fault {
@@ -31,9 +31,7 @@ impl From<ClientError> for Fault {
 
 impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Self {
-        // There is nobody to tell.
-        drop(error);
-        Self::Closed
+        Self::Unwritten(error)
     }
 }
 
@@ -60,16 +58,16 @@ fn told(arguments: &SessionsArguments, fault: &Fault) -> u8 {
     let (class, sentence) = match fault {
         Fault::Client(error) => (error.class(), error.to_string()),
         Fault::Usage(sentence) => (ErrorClass::Usage, sentence.clone()),
-        Fault::Closed => return exit::STDOUT_CLOSED,
+        Fault::Unwritten(error) => return exit::unwritten(error),
     };
     let said = if arguments.json {
         let answer = json!({ "error": sentence, "error_class": class });
-        writeln!(io::stdout(), "{answer}")
+        writeln!(streams::stdout(), "{answer}")
     } else {
         writeln!(io::stderr(), "warmcell: {sentence}")
     };
-    if said.is_err() && arguments.json {
-        return exit::STDOUT_CLOSED;
+    if let Some(error) = said.err().filter(|_| arguments.json) {
+        return exit::unwritten(&error);
     }
     exit::of(&Outcome::not_run(class, sentence, 0))
 }
@@ -177,18 +175,18 @@ fn answer(arguments: &SessionsArguments, json: &Value, sentence: &str) -> Result
 }
 
 fn json_line(value: &Value) -> io::Result<()> {
-    writeln!(io::stdout(), "{value}")
+    writeln!(streams::stdout(), "{value}")
 }
 
 async fn print_events(mut events: Results, is_json: bool) -> Result<u8, Fault> {
     while let Some(line) = events.next_text().await? {
         if is_json {
-            io::stdout().write_all(&line)?;
+            streams::stdout().write_all(&line)?;
         } else {
             let event: Value = serde_json::from_slice(&line).unwrap_or_default();
-            writeln!(io::stdout(), "{}", list::event_line(&event))?;
+            writeln!(streams::stdout(), "{}", list::event_line(&event))?;
         }
-        io::stdout().flush()?;
+        streams::stdout().flush()?;
     }
     Ok(0)
 }
@@ -199,16 +197,16 @@ async fn print_results(mut results: Results, is_json: bool) -> Result<u8, Fault>
         code = exit::of(&outcome);
         if is_json {
             let line = serde_json::to_string(&outcome).unwrap_or_default();
-            writeln!(io::stdout(), "{line}")?;
+            writeln!(streams::stdout(), "{line}")?;
         } else {
             let newline = if outcome.output.ends_with('\n') {
                 ""
             } else {
                 "\n"
             };
-            write!(io::stdout(), "{}{newline}", outcome.output)?;
+            write!(streams::stdout(), "{}{newline}", outcome.output)?;
         }
-        io::stdout().flush()?;
+        streams::stdout().flush()?;
     }
     Ok(code)
 }

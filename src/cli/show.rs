@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use bytes::Bytes;
 
+use super::streams;
 use super::writer::{Taken, Writer};
 use crate::execution::{LiveEvent, LiveOutput, Outcome};
 use crate::process::ProcessError;
@@ -48,7 +49,7 @@ impl Lines {
 /// Prints one result before, or without, a screen.
 pub(super) fn json_line(outcome: &Outcome) -> io::Result<()> {
     let line = serde_json::to_string(outcome).unwrap_or_default();
-    writeln!(io::stdout(), "{line}")
+    writeln!(streams::stdout(), "{line}")
 }
 
 fn is_open(bytes: &[u8], before: bool) -> bool {
@@ -162,6 +163,9 @@ impl Screen {
     }
 
     async fn out(&mut self, bytes: Bytes) -> io::Result<()> {
+        if streams::is_stdout_closed() && !bytes.is_empty() {
+            return Err(streams::closed());
+        }
         self.lines.stdout(&bytes);
         self.stdout.write(bytes).await
     }

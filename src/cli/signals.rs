@@ -21,9 +21,6 @@ pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
-    /// Caught so that a write beyond the limit on file size is an error and ends nobody. Programs
-    /// that are started find it as it is by default.
-    _too_long: Signal,
     /// One has come that has interrupted nothing: its cell had just ended.
     unheeded: bool,
 }
@@ -31,12 +28,10 @@ pub(super) struct Signals {
 impl Signals {
     /// Watches for them, from now on.
     pub(super) fn new() -> io::Result<Self> {
-        let too_long = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
-            _too_long: signal(too_long)?,
             unheeded: false,
         })
     }

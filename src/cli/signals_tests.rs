@@ -43,12 +43,4 @@ async fn a_signal_counts_once_and_is_not_lost_at_the_end_of_a_cell() {
     let interrupt = Interrupt::new();
     let ended = cell(&interrupt, ErrorClass::Interrupted);
     signals.interrupting(&interrupt, ended).await;
-    // A write beyond the limit on file size ends nobody.
-    kill_process(getpid(), Number::XFSZ).unwrap();
-    assert!(
-        signals
-            .unless_one_comes(tokio::task::yield_now())
-            .await
-            .is_some()
-    );
 }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use rustix::fs::Mode;
 
 use super::args::ExecArguments;
+use super::streams;
 use crate::client::Home;
 use crate::config::{Caller, Settings};
 use crate::environment::scrub;
@@ -26,6 +27,7 @@ pub(super) fn hide_secrets() -> Option<String> {
         mend_name();
         return None;
     }
+    streams::keep_closed();
     let error = start_anew(kept);
     Some(format!(
         "what the environment holds cannot be hidden from cells ({error}): one that runs as root \

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use super::spool::Spool;
+use super::spool::{Missed, Spool};
 use super::{Client, ClientError};
 use crate::execution::{LiveEvent, LiveSender, Outcome};
 use crate::server::{Line, Refused};
@@ -56,7 +56,7 @@ impl RemoteCell {
         &self.client
     }
 
-    /// Reads along to the end: the result, and how many bytes of output this stream has left out.
+    /// Reads along to the end: the result, and what of the output this stream has left out.
     /// What is handed on may still be on its way then.
     ///
     /// # Errors
@@ -66,8 +66,8 @@ impl RemoteCell {
     /// # Cancel safety
     ///
     /// If dropped, the cell is interrupted.
-    pub async fn outcome(mut self) -> Result<(Outcome, u64), ClientError> {
-        let mut missed = 0;
+    pub async fn outcome(mut self) -> Result<(Outcome, Missed), ClientError> {
+        let mut missed = Missed::default();
         let mut hand = self.live.take().map(Hand::new);
         loop {
             // In turn: who reads along sees a flood as it comes.
@@ -82,12 +82,14 @@ impl RemoteCell {
                 Some(Line::StderrBase64(text)) => LiveEvent::Stderr(decoded(&text)?),
                 Some(Line::Result(text)) => LiveEvent::Result(text),
                 Some(Line::MissedBytes(bytes)) => {
-                    missed += bytes;
+                    missed.bytes += bytes;
                     continue;
                 }
                 Some(Line::Finished(finished)) => {
                     if let Some(mut hand) = hand {
-                        missed += hand.spool.take_missed();
+                        let here = hand.spool.take_missed();
+                        missed.bytes += here.bytes;
+                        missed.why = here.why;
                         tokio::spawn(async move { while hand.on().await {} });
                     }
                     return Ok((finished.into_outcome(), missed));

@@ -22,4 +22,5 @@ pub use client::{Client, Home, Taken};
 pub use error::ClientError;
 pub use managers::Found;
 pub use results::Results;
+pub use spool::Missed;
 pub use start::READY;

@@ -8,6 +8,7 @@ use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 use crate::execution::LiveEvent;
+use crate::process::in_words;
 
 /// The most that is kept on disk.
 const MOST_BYTES: u64 = 1 << 30;
@@ -20,8 +21,16 @@ pub(super) struct Spool {
     file: Option<File>,
     read: u64,
     written: u64,
-    /// Bytes of pieces for which there was no room.
-    missed: u64,
+    missed: Missed,
+}
+
+/// Output that was not handed on.
+#[derive(Debug, Default)]
+pub struct Missed {
+    /// How much of it.
+    pub bytes: u64,
+    /// Why, if the reason is here: what kept it from waiting for its reader on the disk.
+    pub why: Option<String>,
 }
 
 impl Spool {
@@ -29,8 +38,8 @@ impl Spool {
         self.read == self.written
     }
 
-    /// Bytes that found no room since this was asked last.
-    pub(super) fn take_missed(&mut self) -> u64 {
+    /// What found no room since this was asked last.
+    pub(super) fn take_missed(&mut self) -> Missed {
         std::mem::take(&mut self.missed)
     }
 
@@ -41,8 +50,15 @@ impl Spool {
             LiveEvent::Stderr(bytes) => (1, bytes),
             LiveEvent::Result(text) => (2, text.into()),
         };
-        if self.written - self.read > MOST_BYTES || self.append(kind, &bytes).await.is_err() {
-            self.missed += bytes.len() as u64;
+        let why = if self.written - self.read > MOST_BYTES {
+            Some("1 GiB waits for its reader".to_owned())
+        } else {
+            let appended = self.append(kind, &bytes).await;
+            appended.err().map(|error| in_words(&error))
+        };
+        if let Some(why) = why {
+            self.missed.bytes += bytes.len() as u64;
+            self.missed.why.get_or_insert(why);
         }
     }
 
@@ -124,6 +140,6 @@ mod tests {
             }
             assert_eq!(spool.pop().await.unwrap(), None);
         }
-        assert_eq!(spool.take_missed(), 0);
+        assert_eq!(spool.take_missed().bytes, 0);
     }
 }

@@ -61,6 +61,16 @@ pub enum ProcessError {
     },
 }
 
+/// An error of the system in words: with the limit that was met, where that may be it.
+pub fn in_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            format!("{error}; {}", limit_met(error))
+        }
+        _ => error.to_string(),
+    }
+}
+
 /// Which limit of the user's keeps a descriptor from being made.
 fn limit_met(source: &io::Error) -> &'static str {
     match source.kind() {

@@ -4,8 +4,11 @@ use std::os::fd::OwnedFd;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{
-    Resource, Rlimit, getpriority_process, getrlimit, setpriority_process, setrlimit,
+    Resource, Rlimit, Signal, getpriority_process, getrlimit, setpriority_process, setrlimit,
 };
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::ProcessError;
 use crate::config;
@@ -30,6 +33,23 @@ pub fn own_limits() -> ProcessLimits {
         bounds: config::Resource::ALL.into_iter().map(bound).collect(),
         nice: getpriority_process(None).ok(),
     }
+}
+
+/// From now on a write beyond the limit on file size is an error like any other, and ends nobody.
+/// Programs that are started find the signal as it is by default.
+///
+/// Does nothing where there is no limit, and outside of that takes a few descriptors.
+pub fn survive_file_size_limit() {
+    if getrlimit(Resource::Fsize).current.is_none() {
+        return;
+    }
+    // What is caught is not inherited, as what is ignored would be. It stays caught when nobody
+    // listens any more.
+    let Ok(runtime) = Builder::new_current_thread().enable_io().build() else {
+        return;
+    };
+    let _entered = runtime.enter();
+    drop(signal(SignalKind::from_raw(Signal::XFSZ.as_raw())));
 }
 
 /// Takes this process out of limits under which it happens to have been started: they were meant

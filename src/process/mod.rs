@@ -20,11 +20,11 @@ mod usage;
 mod watch;
 
 pub use control::{ControlSocket, MAX_CONTROL_MESSAGE_BYTES};
-pub use error::ProcessError;
+pub use error::{ProcessError, in_words};
 pub use foreground::{StartTick, interrupt_foreground};
 pub use limits::{
     leave_limits_of_starter, leave_nice_value_of_starter, nofile_limits, own_limits, raise_nofile,
-    try_descriptors,
+    survive_file_size_limit, try_descriptors,
 };
 pub use orphans::{Marker, adopt_orphans, end_orphans, is_descendant};
 pub use pidfd::{Pidfd, Signal};

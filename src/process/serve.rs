@@ -7,6 +7,7 @@ use std::process::Stdio;
 
 use super::ProcessError;
 use super::privacy::OWN_PROGRAM;
+use super::spawn::not_started;
 
 /// Starts this program with other arguments and another environment, in the root folder. It holds
 /// the lock as its stdin; what it writes to its stdout comes back. It outlives this process: it
@@ -20,10 +21,7 @@ pub fn start_server(
     environment: Vec<(OsString, OsString)>,
     lock: File,
 ) -> Result<PipeReader, ProcessError> {
-    let failed = |source: io::Error| ProcessError::Spawn {
-        program: OWN_PROGRAM.to_owned(),
-        source,
-    };
+    let failed = |source: io::Error| not_started("the server", source);
     let (reader, writer) = io::pipe().map_err(failed)?;
     #[expect(
         clippy::disallowed_methods,

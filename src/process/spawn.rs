@@ -81,7 +81,7 @@ pub fn spawn(program: Program, stdio: Stdio) -> Result<Spawned, ProcessError> {
 }
 
 /// Tells a program that cannot be run from a system that starts none.
-fn not_started(name: &str, source: io::Error) -> ProcessError {
+pub(super) fn not_started(name: &str, source: io::Error) -> ProcessError {
     let program = name.to_owned();
     match source.kind() {
         io::ErrorKind::WouldBlock => ProcessError::Processes { program, source },

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::process::in_words;
 use crate::session::SessionError;
 
 /// A door could not be opened.
@@ -45,7 +46,7 @@ pub enum ServerError {
     #[error(transparent)]
     Session(#[from] SessionError),
     /// What the system did not give.
-    #[error("{what}: {source}")]
+    #[error("{what}: {}", in_words(source))]
     System {
         /// What was tried.
         what: &'static str,
