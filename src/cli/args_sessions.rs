@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::args::PolicyArgument;
+
 const SESSIONS_HELP: &str = "\
 Without a subcommand: list.
 
@@ -59,10 +61,14 @@ pub(super) enum SessionsCommand {
         #[arg(short, long, value_name = "SECONDS")]
         timeout: Option<f64>,
     },
-    /// Interrupt the cell that runs in one.
+    /// Interrupt the cell that runs in one, and say what became of its state.
     Interrupt {
         /// The session.
         name: String,
+        /// What to do with the cell; what it was started with, if left out. A second interrupt kills the
+        /// kernel in any case.
+        #[arg(long, value_name = "POLICY")]
+        on_interrupt: Option<PolicyArgument>,
     },
     /// Discard the state of one: a cell that runs is ended as interrupted.
     Reset {

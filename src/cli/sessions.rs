@@ -12,7 +12,8 @@ use super::{exit, list, streams, surroundings};
 use crate::client::{Client, ClientError, Home, Results};
 use crate::execution::{ErrorClass, Outcome};
 use crate::process::hide_memory;
-use crate::session::SessionName;
+use crate::server::InterruptOrder;
+use crate::session::{Policy, SessionName};
 
 /// What keeps a command from its work.
 #[derive(Debug)]
@@ -86,7 +87,7 @@ async fn run(arguments: &SessionsArguments) -> Result<u8, Fault> {
         SessionsCommand::Show { name }
         | SessionsCommand::Events { name }
         | SessionsCommand::Wait { name, .. }
-        | SessionsCommand::Interrupt { name }
+        | SessionsCommand::Interrupt { name, .. }
         | SessionsCommand::Reset { name } => name,
     };
     SessionName::parse(name).map_err(|error| Fault::Usage(error.to_string()))?;
@@ -114,14 +115,19 @@ async fn run(arguments: &SessionsArguments) -> Result<u8, Fault> {
             let results = client.wait(name, timeout.transpose()?).await?;
             return print_results(results, arguments.json).await;
         }
-        SessionsCommand::Interrupt { .. } => {
-            let interrupted = client.interrupt(name).await?;
-            let sentence = if interrupted {
-                format!("the cell that runs in {name} is interrupted")
-            } else {
-                format!("no cell runs in {name}")
+        SessionsCommand::Interrupt { on_interrupt, .. } => {
+            let on_interrupt = on_interrupt.map(|policy| Policy::from(policy).into());
+            let order = InterruptOrder { on_interrupt };
+            let answered = client.interrupt(name, order).await?;
+            let sentence = match &answered.end {
+                _ if !answered.interrupted => format!("no cell runs in {name}"),
+                Some(end) => format!("the cell that ran in {name}: {}", end.sentence),
+                None => format!(
+                    "the cell in {name} was interrupted and has not ended yet; `warmcell sessions show \
+                     {name}` says what it does"
+                ),
             };
-            answer(arguments, &json!({ "interrupted": interrupted }), &sentence)?;
+            answer(arguments, &json!(answered), &sentence)?;
         }
         SessionsCommand::Reset { .. } => {
             client.reset(name).await?;

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::writer::Taken;
 use crate::execution::{Interrupt, Outcome, Status};
@@ -15,6 +15,10 @@ const STALLED: Duration = Duration::from_secs(1);
 /// So long may take, after a signal, what was about to be written.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
+/// Signals within so long of one that was heeded are that one: `timeout -s INT` sends it to the process
+/// and again to its group, and who hits keys hits them longer apart.
+const ONE_INTERRUPT: Duration = Duration::from_millis(100);
+
 /// The signals that interrupt a cell.
 #[derive(Debug)]
 pub(super) struct Signals {
@@ -23,6 +27,8 @@ pub(super) struct Signals {
     hang_up: Signal,
     /// One has come that has interrupted nothing: its cell had just ended.
     unheeded: bool,
+    /// When the latest one was heeded.
+    heeded: Option<Instant>,
 }
 
 impl Signals {
@@ -33,6 +39,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
             unheeded: false,
+            heeded: None,
         })
     }
 
@@ -41,10 +48,18 @@ impl Signals {
         if std::mem::take(&mut self.unheeded) {
             return;
         }
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hang_up.recv() => {}
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => {}
+                _ = self.terminate.recv() => {}
+                _ = self.hang_up.recv() => {}
+            }
+            let now = Instant::now();
+            let is_the_same = |heeded| now.duration_since(heeded) < ONE_INTERRUPT;
+            if !self.heeded.is_some_and(is_the_same) {
+                self.heeded = Some(now);
+                return;
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use super::start::{connect, connect_or_start};
 use super::{ClientError, Results};
 use crate::execution::Outcome;
 use crate::folders::{SERVER_SOCKET, door_folders};
-use crate::server::{CellOrder, ManagerInfo};
+use crate::server::{CellOrder, InterruptAnswer, InterruptOrder, ManagerInfo};
 
 /// How often a server that is ending is met before that is told: each time it has made room for the
 /// next one first.
@@ -185,19 +185,18 @@ impl Client {
         self.at_once(Question::get(&path)).await
     }
 
-    /// Interrupts the cell of a session that runs; false if none does.
+    /// Interrupts the cell of a session that runs, and waits a few seconds for what comes of it.
     ///
     /// # Errors
     ///
     /// As [`Client::show`].
-    pub async fn interrupt(&self, name: &str) -> Result<bool, ClientError> {
-        #[derive(Deserialize)]
-        struct Answer {
-            interrupted: bool,
-        }
+    pub async fn interrupt(
+        &self,
+        name: &str,
+        order: InterruptOrder,
+    ) -> Result<InterruptAnswer, ClientError> {
         let path = format!("/sessions/{}/interrupt", escaped(name));
-        let answer: Answer = self.at_once(Question::post(&path, &json!({}))).await?;
-        Ok(answer.interrupted)
+        self.at_once(Question::post(&path, &order)).await
     }
 
     /// Interrupts one cell and no other; nothing happens if it has ended.

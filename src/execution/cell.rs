@@ -38,6 +38,8 @@ pub struct CellTask<'a> {
     pub timeout_grace: Option<Duration>,
     /// The same when somebody interrupts it.
     pub interrupt_grace: Option<Duration>,
+    /// The same when somebody wants it interrupted in place, whatever its policy says.
+    pub in_place_grace: Duration,
     /// With which somebody interrupts it.
     pub interrupt: &'a Interrupt,
     /// Told when it is interrupted in place.
@@ -191,6 +193,7 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
         Ok(stop) => {
             let grace = match stop {
                 Stop::Timeout => task.timeout_grace,
+                Stop::Interrupt if task.interrupt.is_in_place() => Some(task.in_place_grace),
                 Stop::Interrupt => task.interrupt_grace,
             };
             let grace = grace.filter(|_| !task.interrupt.is_forced());

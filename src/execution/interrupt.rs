@@ -1,5 +1,8 @@
 //! How a cell is interrupted from elsewhere.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tokio_util::sync::CancellationToken;
 
 /// Interrupts one cell, running or waiting, and no other. Clones interrupt the same cell.
@@ -7,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Interrupt {
     asked: CancellationToken,
     forced: CancellationToken,
+    in_place: Arc<AtomicBool>,
 }
 
 impl Interrupt {
@@ -25,6 +29,15 @@ impl Interrupt {
         }
     }
 
+    /// As [`Interrupt::cancel`], and its kernel is left alive, whatever the cell's policy says, if the
+    /// cell ends within the time that it has for that.
+    pub fn cancel_in_place(&self) {
+        if !self.asked.is_cancelled() {
+            self.in_place.store(true, Ordering::Release);
+        }
+        self.cancel();
+    }
+
     /// Interrupts the cell by killing its kernel, whatever its policy says.
     pub fn force(&self) {
         // In this order: whoever is woken by the other one looks at this one.
@@ -35,6 +48,11 @@ impl Interrupt {
     /// Whether it was interrupted, by force or not.
     pub fn is_cancelled(&self) -> bool {
         self.asked.is_cancelled()
+    }
+
+    /// Whether it is to be interrupted in place, whatever its policy says.
+    pub fn is_in_place(&self) -> bool {
+        self.in_place.load(Ordering::Acquire)
     }
 
     /// Whether its kernel is to be killed.
@@ -77,5 +95,14 @@ mod tests {
         let interrupt = Interrupt::new();
         interrupt.force();
         assert!(interrupt.is_cancelled() && interrupt.is_forced());
+        let interrupt = Interrupt::new();
+        interrupt.cancel_in_place();
+        assert!(interrupt.is_in_place() && !interrupt.is_forced());
+        interrupt.cancel_in_place();
+        assert!(interrupt.is_forced());
+        let interrupt = Interrupt::new();
+        interrupt.cancel();
+        interrupt.cancel_in_place();
+        assert!(interrupt.is_forced() && !interrupt.is_in_place());
     }
 }

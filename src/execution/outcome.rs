@@ -205,6 +205,9 @@ pub struct BesideStreams {
     pub traceback: Option<String>,
     /// Losses, timeouts and the like, a line each.
     pub notices: Vec<String>,
+    /// The one of them that says how the cell has ended, if that needs words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<String>,
     /// The exception that ended the cell, as its kernel told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raised: Option<Raised>,

@@ -69,7 +69,13 @@ impl Stopping<'_> {
     /// Waits until somebody interrupts it that has been stopped already.
     async fn once_more(&self, stop: Stop) {
         match stop {
-            Stop::Timeout => self.interrupt.cancelled().await,
+            Stop::Timeout => {
+                self.interrupt.cancelled().await;
+                if self.interrupt.is_in_place() {
+                    // That is being done.
+                    self.interrupt.forced().await;
+                }
+            }
             Stop::Interrupt => self.interrupt.forced().await,
         }
     }

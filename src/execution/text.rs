@@ -62,6 +62,7 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
         text.block(traceback);
     }
     let background = story.background.as_ref().map(background_line);
+    let end = ended.line.clone();
     for line in ended.line.into_iter().chain(background) {
         text.line(&line);
         notices.push(line);
@@ -106,6 +107,7 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
         beside_streams: BesideStreams {
             traceback: ended.traceback,
             notices,
+            end,
             raised: raised(&run.how),
         },
     }
@@ -124,6 +126,7 @@ impl Outcome {
             status,
             beside_streams: BesideStreams {
                 notices: vec![format!("[{error}]")],
+                end: Some(format!("[{error}]")),
                 ..BesideStreams::default()
             },
             output: format!("[{error}]"),

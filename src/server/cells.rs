@@ -17,7 +17,7 @@ use super::body;
 use super::lines::{Lines, lines};
 use super::manager::Entered;
 use super::refusal::Refusal;
-use super::wire::{CellOrder, Finished, Line};
+use super::wire::{CellOrder, Finished, InterruptOrder, Line};
 use crate::execution::{ErrorClass, Interrupt, LiveEvent, LiveOutput, Outcome};
 use crate::output::Characters;
 use crate::session::{Execution, Receipt, Session, SessionName};
@@ -41,9 +41,11 @@ pub(super) async fn run(
 pub(super) async fn interrupt(
     State(manager): State<Arc<Manager>>,
     Path(id): Path<String>,
-) -> Response {
-    let interrupted = manager.interrupt(&id);
-    Json(serde_json::json!({ "interrupted": interrupted })).into_response()
+    body: Body,
+) -> Result<Response, Refusal> {
+    let order: InterruptOrder = body::json(&manager, body).await?;
+    let interrupted = manager.interrupt(&id, order.policy());
+    Ok(Json(serde_json::json!({ "interrupted": interrupted })).into_response())
 }
 
 async fn ask(manager: Arc<Manager>, name: &str, body: Body) -> Result<Response, Refusal> {

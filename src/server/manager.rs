@@ -12,7 +12,7 @@ use super::refusal::Refusal;
 use super::wire::{ManagerInfo, VERSION};
 use crate::execution::Interrupt;
 use crate::ids::random_hex;
-use crate::session::{Registry, Session, SessionName};
+use crate::session::{Policy, Registry, Session, SessionName};
 
 /// Kilobytes that the long bodies of all requests may take together.
 const BODY_KILOBYTES: usize = 160 << 10;
@@ -130,10 +130,16 @@ impl Manager {
         }
     }
 
-    /// Interrupts a cell that was entered, as its policy says and the second time by force; false if it has its result.
-    pub(super) fn interrupt(&self, id: &str) -> bool {
+    /// Interrupts a cell that was entered, as this policy or else its own says and the second time by
+    /// force; false if it has its result.
+    pub(super) fn interrupt(&self, id: &str, policy: Option<Policy>) -> bool {
         let found = self.cells().get(id).cloned();
-        found.inspect(Interrupt::cancel).is_some()
+        found
+            .inspect(|cell| match policy {
+                None => cell.cancel(),
+                Some(policy) => policy.interrupt(cell),
+            })
+            .is_some()
     }
 
     /// A request is being served, as long as what is returned lives.

@@ -28,6 +28,6 @@ pub use limits::{LimitsOrder, NiceOrder};
 pub use manager::Manager;
 pub use tcp::{TcpDoor, Token, TokenError};
 pub use wire::{
-    CallerOrder, CellOrder, Finished, Line, ManagerInfo, PolicyName, ROOT, Refused, VERSION,
-    VERSION_HEADER,
+    CallerOrder, CellOrder, Finished, InterruptAnswer, InterruptOrder, Line, ManagerInfo,
+    PolicyName, ROOT, Refused, VERSION, VERSION_HEADER,
 };

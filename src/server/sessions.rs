@@ -15,8 +15,13 @@ use super::Manager;
 use super::body;
 use super::lines::{Lines, lines};
 use super::refusal::Refusal;
-use super::wire::{Finished, Line, seconds};
+use super::wire::{Finished, InterruptAnswer, InterruptOrder, Line, seconds};
 use crate::session::{Kept, Session};
+
+/// So long after its grace a cell that was interrupted may take until it has its result.
+const KILLING: Duration = Duration::from_secs(3);
+/// The longest that an interrupt waits for what comes of it: those who ask wait no longer.
+const LONGEST_LOOK: Duration = Duration::from_secs(8);
 
 /// `GET /`
 pub(super) async fn manager(State(manager): State<Arc<Manager>>) -> Response {
@@ -57,13 +62,22 @@ pub(super) async fn show(
     Ok(Json(shown).into_response())
 }
 
-/// `POST /sessions/NAME/interrupt`
+/// `POST /sessions/NAME/interrupt`: answers when the cell has ended, or does not end.
 pub(super) async fn interrupt(
     State(manager): State<Arc<Manager>>,
     Path(name): Path<String>,
+    body: Body,
 ) -> Result<Response, Refusal> {
-    let interrupted = manager.existing(&name)?.interrupt();
-    Ok(Json(json!({ "interrupted": interrupted })).into_response())
+    let order: InterruptOrder = body::json(&manager, body).await?;
+    let session = manager.existing(&name)?;
+    let grace = manager.registry().settings().interrupt_grace;
+    let patience = grace.saturating_add(KILLING).min(LONGEST_LOOK);
+    let seen = session.interrupt_and_see(order.policy(), patience).await;
+    let answer = InterruptAnswer {
+        interrupted: seen.is_some(),
+        end: seen.flatten(),
+    };
+    Ok(Json(answer).into_response())
 }
 
 /// `POST /sessions/NAME/reset`

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::limits::{LimitsOrder, NiceOrder};
 use crate::config::{Caller, ProcessLimits};
 use crate::execution::{BesideStreams, Outcome};
-use crate::session::{Cell, Policy};
+use crate::session::{Cell, Interrupted, Policy};
 use crate::tools::Grant;
 
 /// Where everything of ours stands below the root of a door.
@@ -200,6 +200,32 @@ pub(super) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds)
         .unwrap_or(if seconds > 0.0 { most } else { Duration::ZERO })
         .min(most)
+}
+
+/// How a cell is to be interrupted.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InterruptOrder {
+    /// Whatever the cell's own policy is; that, if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_interrupt: Option<PolicyName>,
+}
+
+impl InterruptOrder {
+    /// The policy, as sessions know it.
+    pub(super) fn policy(self) -> Option<Policy> {
+        self.on_interrupt.map(Policy::from)
+    }
+}
+
+/// What came of an interrupt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct InterruptAnswer {
+    /// Whether a cell ran.
+    pub interrupted: bool,
+    /// How it has ended; left out if it has not yet.
+    #[serde(flatten)]
+    pub end: Option<Interrupted>,
 }
 
 /// One line of a stream of a cell.

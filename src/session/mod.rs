@@ -20,6 +20,7 @@ mod error;
 mod event;
 mod following;
 mod idle;
+mod interrupting;
 mod keeper;
 mod ledger;
 mod name;
@@ -44,6 +45,7 @@ mod worker;
 
 pub use error::SessionError;
 pub use event::{Event, EventKind, EventStream};
+pub use interrupting::Interrupted;
 pub use name::{NameError, SessionName};
 pub use registry::Registry;
 pub use request::{Cell, Execution, Policy, Receipt};

@@ -8,6 +8,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::event::EventLog;
+use super::interrupting::Current;
 use super::registry::WAITING_CELLS;
 use super::request::{Delivery, Place};
 use super::shelf::{Kept, Shelf};
@@ -36,8 +37,8 @@ pub(super) struct Shared {
     pub(super) events: EventLog,
     pub(super) facts: Facts,
     pub(super) generation: AtomicU64,
-    /// The cell that runs: interrupts it.
-    pub(super) current: Mutex<Option<Interrupt>>,
+    /// The cell that runs.
+    pub(super) current: Mutex<Option<Current>>,
     pub(super) closed: AtomicBool,
     /// Whether it ends because its manager does.
     pub(super) is_left: AtomicBool,
@@ -46,7 +47,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn current(&self) -> MutexGuard<'_, Option<Interrupt>> {
+    pub(super) fn current(&self) -> MutexGuard<'_, Option<Current>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -233,11 +234,6 @@ impl Session {
         }
     }
 
-    /// Whether a cell runs now.
-    pub fn is_busy(&self) -> bool {
-        self.shared.current().is_some()
-    }
-
     /// Waits until it takes no more cells: it is being closed, or its manager is gone.
     ///
     /// # Cancel safety
@@ -245,13 +241,6 @@ impl Session {
     /// May be dropped and called again.
     pub async fn closed(&self) {
         self.jobs.closed().await;
-    }
-
-    /// Interrupts the cell that runs now, as its policy says and the second time by force; false if
-    /// none does.
-    pub fn interrupt(&self) -> bool {
-        let current = self.shared.current().clone();
-        current.inspect(Interrupt::cancel).is_some()
     }
 
     /// Discards the kernel's state. A cell that runs is ended as interrupted; those that wait run

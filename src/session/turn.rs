@@ -123,7 +123,8 @@ impl Worker {
                 Err(error) => return Err(self.without_kernel(error, step.directory.is_some())),
             };
             self.tools.admit(kernel.pid());
-            let is_gentle = cell.on_interrupt == Policy::Interrupt && !interrupt.is_forced();
+            let in_place = cell.on_interrupt == Policy::Interrupt || interrupt.is_in_place();
+            let is_gentle = in_place && !interrupt.is_forced();
             let ran = if interrupt.is_cancelled() && is_gentle {
                 let sentence = "interrupted before it began; it did not run";
                 let generation = self.keeper.generation();

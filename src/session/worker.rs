@@ -13,6 +13,7 @@ use super::census::Census;
 use super::event::Texts;
 use super::following::{Following, Step};
 use super::idle::IdleTimer;
+use super::interrupting::Current;
 use super::keeper::{Keeper, Next, NoKernel};
 use super::page::{Left, NOTED_AS_RUNNING, Page};
 use super::request::{Delivery, Place, interrupted_while_waiting};
@@ -241,11 +242,14 @@ impl Worker {
         let outcome = if interrupt.is_cancelled() || self.shared.closed.load(Ordering::Acquire) {
             interrupted_while_waiting(self.keeper.generation())
         } else {
-            *self.shared.current() = Some(interrupt.clone());
+            *self.shared.current() = Some(Current::new(interrupt.clone()));
             let outcome = self
                 .execute(&cell, &place.progress, &interrupt, live, &received)
                 .await;
-            *self.shared.current() = None;
+            let current = self.shared.current().take();
+            if let Some(current) = current {
+                current.ended(&outcome);
+            }
             outcome
         };
         let number = (self.cells > before).then_some(self.cells);
@@ -268,8 +272,8 @@ impl Worker {
         let number = self.cells;
         let shared = Arc::clone(&self.shared);
         let watched = shared.events.is_watched();
-        let grace = self.terms.interrupt_grace;
-        let grace = |policy| (policy == Policy::Interrupt).then_some(grace);
+        let in_place_grace = self.terms.interrupt_grace;
+        let grace = |policy| (policy == Policy::Interrupt).then_some(in_place_grace);
         let (timeout_grace, interrupt_grace) = (grace(cell.on_timeout), grace(cell.on_interrupt));
         let authority = Authority::new(Terms {
             cell: number,
@@ -309,6 +313,7 @@ impl Worker {
             timeout,
             timeout_grace,
             interrupt_grace,
+            in_place_grace,
             interrupt,
             interrupting: &mut interrupting,
             authority: &authority,
