@@ -177,10 +177,16 @@ impl ServerLock {
             Err(TryLockError::WouldBlock) => return Ok(Err(number(&mut file))),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        file.set_len(0)?;
-        file.rewind()?;
-        write!(file, "{}", std::process::id())?;
-        Ok(Ok(Self { path, _file: file }))
+        let numbered = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| write!(file, "{}", std::process::id()));
+        let lock = Self { path, _file: file };
+        if let Err(error) = numbered {
+            lock.release(folder);
+            return Err(error);
+        }
+        Ok(Ok(lock))
     }
 
     /// The number of the server that lives in a folder; `None` if none does.

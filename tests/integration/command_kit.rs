@@ -4,6 +4,9 @@
 use std::fs;
 use std::io::Read;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat};
@@ -66,6 +69,49 @@ pub fn bit(status: &str, set: &str, number: rustix::process::Signal) -> bool {
         .find_map(|line| line.strip_prefix(set))
         .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
     bits.is_some_and(|bits| bits >> (number.as_raw() - 1) & 1 == 1)
+}
+
+/// A user who is not root: this one, or else nobody, who then has the place.
+pub struct Unprivileged<'a> {
+    place: &'a Place,
+    program: PathBuf,
+}
+
+impl<'a> Unprivileged<'a> {
+    const NOBODY: u32 = 65_534;
+
+    pub fn new(place: &'a Place) -> Self {
+        let original = PathBuf::from(env!("CARGO_BIN_EXE_warmcell"));
+        if !rustix::process::getuid().is_root() {
+            return Self {
+                place,
+                program: original,
+            };
+        }
+        // Another user cannot reach these as they are.
+        let program = place.folder.path().join("warmcell");
+        fs::copy(original, &program).unwrap();
+        for path in [place.folder.path(), &place.home(), &place.work(), &program] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+            chown(path, Some(Self::NOBODY), Some(Self::NOBODY)).unwrap();
+        }
+        let run = place.folder.path().join("run");
+        chown(run, Some(Self::NOBODY), Some(Self::NOBODY)).unwrap();
+        Self { place, program }
+    }
+
+    /// A line of shell in which `$0` is `warmcell`.
+    pub fn shell(&self, line: &str) -> Command {
+        let mut command = self.place.command("/bin/sh");
+        command
+            .args(["-c", line])
+            .arg(&self.program)
+            .current_dir(self.place.work());
+        if rustix::process::getuid().is_root() {
+            command.uid(Self::NOBODY).gid(Self::NOBODY);
+        }
+        command
+    }
 }
 
 fn all(stream: Option<impl Read>) -> String {

@@ -2,13 +2,11 @@
 //! that names the limit and says what to do.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 
 use rustix::process::Signal;
 
-use crate::command_kit::{Running, assert_nothing_left, bit};
+use crate::command_kit::{Running, Unprivileged, assert_nothing_left, bit};
 use crate::support::{Place, finish, python, text};
 
 /// `warmcell exec` under a limit of the shell's.
@@ -82,37 +80,15 @@ async fn a_soft_limit_on_descriptors_is_the_kernels() {
 
 #[tokio::test]
 async fn few_processes_are_answered_or_refused_with_their_limit() {
-    const NOBODY: u32 = 65_534;
     let place = Place::new();
-    let root = rustix::process::getuid().is_root();
-    let program = place.folder.path().join("warmcell");
-    if root {
-        // Root is not bound by it; another user cannot reach the place as it is.
-        fs::copy(env!("CARGO_BIN_EXE_warmcell"), &program).unwrap();
-        for path in [place.folder.path(), &place.home(), &place.work(), &program] {
-            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-            std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-        }
-        let run = place.folder.path().join("run");
-        std::os::unix::fs::chown(run, Some(NOBODY), Some(NOBODY)).unwrap();
-    }
+    // Root is not bound by it.
+    let unprivileged = Unprivileged::new(&place);
     for count in 1..=8 {
         // Shells differ in its letter.
         let line = format!(
             "ulimit -u {count} 2>/dev/null || ulimit -p {count} || exit 99; exec \"$0\" exec \"$1\""
         );
-        let mut command = place.command("/bin/sh");
-        command.args(["-c", &line]);
-        command.arg(if root {
-            program.as_path()
-        } else {
-            env!("CARGO_BIN_EXE_warmcell").as_ref()
-        });
-        command.arg("print(6*7)").current_dir(place.work());
-        if root {
-            command.uid(NOBODY).gid(NOBODY);
-        }
-        let output = finish(&mut command);
+        let output = finish(unprivileged.shell(&line).arg("print(6*7)"));
         answered_or_refused(&output, "ulimit -u", &format!("ulimit -u {count}"));
     }
     assert_nothing_left(&place).await;

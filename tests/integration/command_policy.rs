@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::command_kit::{Running, assert_nothing_left, piped};
-use crate::lifecycle_support::{signal, written};
+use crate::lifecycle_support::{signal, until, written};
 use crate::support::{Place, finish, text};
 
 const GENTLE: [&str; 4] = ["--on-timeout", "interrupt", "--on-interrupt", "interrupt"];
@@ -49,7 +49,12 @@ async fn ctrl_c_interrupts_in_place_and_a_second_one_kills() {
         written(&caught).await;
         let began = Instant::now();
         if twice {
-            signal(running.pid(), Signal::INT);
+            // The first that is no longer taken for the same.
+            until("the end", || {
+                signal(running.pid(), Signal::INT);
+                running.0.try_wait().unwrap().is_some()
+            })
+            .await;
         }
         assert_eq!(running.ended().await, Some(130));
         assert!(
@@ -72,4 +77,31 @@ async fn ctrl_c_interrupts_in_place_and_a_second_one_kills() {
         assert!(output.starts_with(words), "{output}");
         assert_nothing_left(&place).await;
     }
+}
+
+/// `timeout -s INT` sends its signal to the command and, in the same moment, to its group.
+#[tokio::test]
+async fn an_interrupt_that_comes_twice_at_once_is_one() {
+    let place = Place::new();
+    let mark = place.work().join("mark");
+    let code = format!(
+        "import time\ntry:\n    print(1, file=open({mark:?}, 'w'))\n    time.sleep(60)\n\
+         except KeyboardInterrupt:\n    time.sleep(0.2)\n    x = 1"
+    );
+    let program = place.exec(&[]);
+    let mut command = place.command("timeout");
+    command
+        .args(["-s", "INT", "2"])
+        .arg(program.get_program())
+        .args(program.get_args())
+        .args(&GENTLE)
+        .args(["--json", &code])
+        .current_dir(place.work());
+    let output = finish(&mut command);
+    assert_eq!(output.status.code(), Some(124), "{output:?}");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(mark.exists());
+    assert_eq!(told["status"], "interrupted", "{told}");
+    assert_eq!(told["kernel"]["state"], "fresh", "{told}");
+    assert_nothing_left(&place).await;
 }

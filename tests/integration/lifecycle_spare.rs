@@ -1,9 +1,10 @@
 //! The kernel that a forkserver forks ahead: it becomes what is asked for, as any other.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use rustix::process::Signal;
-use warmcell::config::Caller;
+use warmcell::config::{Bound, Caller, ProcessLimits, Resource};
 use warmcell::session::{Cell, Session};
 
 use crate::lifecycle_support::{is_alive, number, signal, until};
@@ -45,6 +46,7 @@ seen = {
     'path': sys.path,
     'descriptors': len(os.listdir('/proc/self/fd')),
     'limits': [resource.getrlimit(getattr(resource, n)) for n in dir(resource) if n.startswith('RLIMIT_')],
+    'nice': os.nice(0),
     'handlers': [str(signal.getsignal(n)).split(' at ')[0] for n in range(1, 65)],
     'masked': signal.pthread_sigmask(signal.SIG_BLOCK, ()),
     'status': [line for line in open('/proc/self/status') if line.split(':')[0] in ('Name', 'Threads', 'SigIgn', 'SigCgt', 'SigBlk', 'NSsid')
@@ -66,6 +68,17 @@ async fn a_spare_becomes_what_a_forked_kernel_would_be() {
         // The next two are asked for at once: one is the spare, the other is forked.
         let mut caller: Caller = manager.place.caller(python);
         caller.umask = 0o027;
+        let bound = |soft| Bound {
+            soft: Some(soft),
+            hard: Some(soft),
+        };
+        caller.limits = Some(ProcessLimits {
+            bounds: BTreeMap::from([
+                (Resource::OpenFiles, bound(200)),
+                (Resource::AddressSpace, bound(4_000_000_000)),
+            ]),
+            nice: Some(7),
+        });
         caller.cwd = manager.place.home();
         caller
             .environment
@@ -75,7 +88,18 @@ async fn a_spare_becomes_what_a_forked_kernel_would_be() {
         let (second, third) = tokio::join!(run(&sessions[0], LOOK), run(&sessions[1], LOOK));
         assert_eq!(second.exit_code, 0, "{version}: {}", second.output);
         assert_eq!(second.output, third.output, "{version}");
-        assert!(second.output.contains("('TMPDIR', '/tmp/')"), "{version}");
+        for words in [
+            "('TMPDIR', '/tmp/')",
+            "(4000000000, 4000000000)",
+            "(200, 200)",
+            "'nice': 7",
+        ] {
+            assert!(
+                second.output.contains(words),
+                "{version}: {}",
+                second.output
+            );
+        }
         let mut pids = Vec::new();
         for session in &sessions {
             assert_eq!(forkserver_of(session).await, forkserver, "{version}");

@@ -68,7 +68,11 @@ async fn a_session_is_shown_while_a_cell_runs() {
     let (code, _, err) = home.run(&["sessions", "interrupt", "a"]);
     assert_eq!(
         (code, err.as_str()),
-        (0, "warmcell: the cell that runs in a is interrupted\n")
+        (
+            0,
+            "warmcell: the cell that ran in a: interrupted; the kernel was killed and restarted: 1 cell \
+             and precious are lost; rebuild what you need\n"
+        )
     );
     assert_eq!(ended(client).0, 130);
     let (code, _, err) = home.run(&["sessions", "interrupt", "a"]);
