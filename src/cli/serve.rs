@@ -17,7 +17,7 @@ use crate::config::{ProcessLimits, Settings};
 use crate::folders::FolderLock;
 use crate::process::{
     Pidfd, Signal, hide_memory, in_a_thread, leave_limits_of_starter, leave_nice_value_of_starter,
-    leave_session, let_go_of_standard_streams, own_limits,
+    leave_session, let_go_of_standard_streams, own_limits, try_descriptors,
 };
 use crate::server::{BackgroundServer, Ended, ServerError, TcpDoor, Token};
 use crate::telemetry::log_to_file;
@@ -26,6 +26,8 @@ use crate::telemetry::log_to_file;
 const IDLE_EXIT: Duration = Duration::from_secs(600);
 /// How long a server that was asked to end may take: it gives its kernels a second.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
+/// Descriptors for a door and a few kernels.
+const DESCRIPTORS: usize = 64;
 /// Threads that serve: what they do is short.
 const THREADS: usize = 2;
 
@@ -83,6 +85,10 @@ fn refuse(arguments: &ServeArguments, sentence: &str) -> ExitCode {
 }
 
 async fn serve(arguments: &ServeArguments, given: Option<ProcessLimits>) -> ExitCode {
+    if let Err(error) = try_descriptors(DESCRIPTORS) {
+        // It would be there for all, and of use to nobody.
+        return refuse(arguments, &error.to_string());
+    }
     let settings = Settings {
         kernel_limits: given,
         ..surroundings::server_settings()

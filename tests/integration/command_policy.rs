@@ -94,7 +94,7 @@ async fn an_interrupt_that_comes_twice_at_once_is_one() {
         .args(["-s", "INT", "2"])
         .arg(program.get_program())
         .args(program.get_args())
-        .args(&GENTLE)
+        .args(GENTLE)
         .args(["--json", &code])
         .current_dir(place.work());
     let output = finish(&mut command);

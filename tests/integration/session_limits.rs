@@ -334,6 +334,28 @@ async fn what_cannot_be_given_is_told_once_with_both_values() {
     assert_nothing_left(&place).await;
 }
 
+/// It would be found by everybody, and of use to nobody.
+#[tokio::test]
+async fn a_server_with_too_few_descriptors_does_not_come_to_be() {
+    let place = Place::new();
+    let unprivileged = Unprivileged::new(&place);
+    for count in [12, 20, 60] {
+        let line = format!("ulimit -n {count}; exec \"$0\" exec -s a 1");
+        let (code, _, err) = parts(&finish(&mut unprivileged.shell(&line)));
+        assert_eq!(code, 125, "{count}: {err}");
+        assert!(err.contains("ulimit -n"), "{count}: {err}");
+    }
+    let (code, out, err) = parts(&finish(
+        &mut unprivileged.shell("exec \"$0\" exec -s a 6*7"),
+    ));
+    assert_eq!((code, out.as_str()), (0, "42\n"), "{err}");
+    assert_eq!(
+        parts(&finish(&mut unprivileged.shell("exec \"$0\" serve --stop"))).0,
+        0
+    );
+    assert_nothing_left(&place).await;
+}
+
 #[tokio::test]
 async fn a_kernel_that_has_used_up_its_processor_time_costs_nobody_else() {
     let manager = Manager::start().await;
@@ -349,7 +371,7 @@ async fn a_kernel_that_has_used_up_its_processor_time_costs_nobody_else() {
     let error = outcome.error.unwrap();
     assert_eq!(
         error,
-        "the kernel was killed by signal 24 (SIGXCPU) while running the cell"
+        "the kernel was killed by signal 24 (SIGXCPU, its limit on processor time, ulimit -t) while running the cell"
     );
     assert_eq!(run(&other, "x").await.result.as_deref(), Some("5"));
     assert_eq!(run(&session, "6*7").await.result.as_deref(), Some("42"));
