@@ -59,6 +59,9 @@ pub struct Registry {
 impl Registry {
     /// A manager with the tools of [`ToolTable::standard`].
     ///
+    /// Where there is a limit on the size of files, a write beyond it ends a program that does not
+    /// handle SIGXFSZ: [`survive_file_size_limit`](crate::process::survive_file_size_limit) does.
+    ///
     /// # Errors
     ///
     /// If no folder can be had for sockets or for the Python half.

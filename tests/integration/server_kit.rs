@@ -55,6 +55,14 @@ impl Home {
             .unwrap()
     }
 
+    /// Whether the server's door is there.
+    pub fn has_door(&self) -> bool {
+        let run = self.place.folder.path().join("run");
+        warmcell::folders::door_folders(Some(&run), &self.place.home())
+            .iter()
+            .any(|folder| folder.join("server.sock").exists())
+    }
+
     /// The folder of the doors.
     pub fn doors(&self) -> PathBuf {
         let run = self.place.folder.path().join("run");

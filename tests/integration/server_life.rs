@@ -90,11 +90,7 @@ async fn a_server_that_is_told_to_end_gives_its_clients_their_results() {
 async fn serve_runs_in_the_foreground_and_there_is_one_at_most() {
     let home = Home::new();
     let mut first = home.start(&["serve"]);
-    until("a door", || {
-        home.place.folder.path().join("run/warmcell").exists()
-            && home.doors().join("server.sock").exists()
-    })
-    .await;
+    until("a door", || home.has_door()).await;
     assert_eq!(home.server(), first.id());
     let (code, _, err) = home.run(&["serve"]);
     assert_eq!(code, 125);

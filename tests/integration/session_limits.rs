@@ -267,15 +267,7 @@ async fn a_server_in_the_foreground_gives_its_own_to_those_who_send_none() {
     let line = "ulimit -S -n 300; ulimit -S -v 3000000; exec";
     let mut server =
         Running::start(from_shell(&home, line, &["serve"]).stderr(std::process::Stdio::null()));
-    until("its door", || {
-        warmcell::folders::door_folders(
-            Some(&home.place.folder.path().join("run")),
-            &home.place.home(),
-        )
-        .iter()
-        .any(|folder| folder.join("server.sock").exists())
-    })
-    .await;
+    until("its door", || home.has_door()).await;
     let body = json!({"code": LOOK, "caller": {"environment": [["PATH", "/usr/bin:/bin"]], "cwd": "/tmp"}});
     let (code, told) = ask(&home, "sessions/bare/cells", &body);
     assert_eq!(code, "200", "{told}");
