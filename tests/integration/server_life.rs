@@ -138,11 +138,7 @@ async fn stop_ends_a_server_that_does_not_answer() {
 async fn a_server_without_kernels_ends_by_itself() {
     let home = Home::new();
     let mut server = home.start(&["serve", "--idle-exit", "1"]);
-    until("a door", || {
-        home.place.folder.path().join("run/warmcell").exists()
-            && home.doors().join("server.sock").exists()
-    })
-    .await;
+    until("a door", || home.has_door()).await;
     home.run(&["exec", "-s", "a", "1"]);
     home.run(&["sessions", "close", "a"]);
     assert_eq!(server.wait().unwrap().code(), Some(0));
