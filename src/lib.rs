@@ -6,6 +6,7 @@ pub mod config;
 pub mod environment;
 pub mod execution;
 pub mod folders;
+pub mod frontends;
 mod ids;
 pub mod jupyter;
 pub mod kernel;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::live::LiveSender;
-use super::output::{CellOutput, Observer};
+use super::output::{CellOutput, Watcher};
 use super::stopping::Stopping;
 use super::{Caps, CellAuthority, Interrupt, LossReason, Progress};
 use crate::jupyter::{ExecuteReply, FrameError};
@@ -53,7 +53,7 @@ pub struct CellTask<'a> {
     /// Somebody who reads along.
     pub live: Option<LiveSender>,
     /// Watches the output.
-    pub observer: Option<Observer>,
+    pub watcher: Option<Box<dyn Watcher>>,
 }
 
 impl std::fmt::Debug for CellTask<'_> {
@@ -168,7 +168,7 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
     let sink = Arc::new(Mutex::new(CellOutput::new(
         task.caps,
         task.live,
-        task.observer,
+        task.watcher,
     )));
     let began = Instant::now();
     task.progress

@@ -68,11 +68,12 @@ pub(super) const RESTARTED: &str = "a fresh one was started";
 
 /// `[timed out after 1 s; the kernel was killed and restarted: 3 cells and x are lost; ...]`.
 pub(super) fn loss_line(error: &str, verb: &str, loss: Option<&Loss>, advice: &str) -> String {
-    let closed = loss.is_some_and(|loss| loss.reason == LossReason::SessionClosed);
-    let verb = if closed {
-        "its session was closed"
-    } else {
-        verb
+    let reason = loss.map(|loss| loss.reason);
+    let closed = reason == Some(LossReason::SessionClosed);
+    let verb = match reason {
+        Some(LossReason::SessionClosed) => "its session was closed",
+        Some(LossReason::Reset) => "its session was reset",
+        _ => verb,
     };
     let nothing = Lost::default();
     let lost = loss.map_or(&nothing, |loss| &loss.lost);

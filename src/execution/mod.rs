@@ -30,7 +30,7 @@ pub use outcome::{
     BackgroundOutput, BesideStreams, ErrorClass, KernelReport, LossReason, Lost, LostName, Outcome,
     Raised, ReportedState, Status,
 };
-pub use output::{Caps, shutdown_sink};
+pub use output::{Caps, Watcher, shutdown_sink};
 pub use progress::Progress;
 pub use text::{Story, outcome_of};
 pub use turn::{Turn, TurnWatch};

@@ -19,7 +19,13 @@ pub struct Caps {
 }
 
 /// Watches the output as it comes; for event streams.
-pub(super) type Observer = Box<dyn FnMut(&LiveEvent) + Send>;
+pub trait Watcher: Send {
+    /// Whether what comes now is of any interest.
+    fn is_watching(&self) -> bool;
+
+    /// Is shown what has come.
+    fn see(&mut self, event: &LiveEvent);
+}
 
 /// The sink of one cell.
 pub(super) struct CellOutput {
@@ -28,7 +34,7 @@ pub(super) struct CellOutput {
     result: Option<String>,
     unreadable: u64,
     live: Option<LiveSender>,
-    observer: Option<Observer>,
+    watcher: Option<Box<dyn Watcher>>,
 }
 
 /// What was collected.
@@ -50,14 +56,18 @@ impl std::fmt::Debug for CellOutput {
 }
 
 impl CellOutput {
-    pub(super) fn new(caps: Caps, live: Option<LiveSender>, observer: Option<Observer>) -> Self {
+    pub(super) fn new(
+        caps: Caps,
+        live: Option<LiveSender>,
+        watcher: Option<Box<dyn Watcher>>,
+    ) -> Self {
         Self {
             stdout: Window::new(caps.stdout),
             stderr: Window::new(caps.stderr),
             result: None,
             unreadable: 0,
             live,
-            observer,
+            watcher,
         }
     }
 
@@ -74,7 +84,7 @@ impl CellOutput {
     /// Takes out what was collected; the live stream ends.
     pub(super) fn take(&mut self) -> Collected {
         self.live = None;
-        self.observer = None;
+        self.watcher = None;
         let nothing = || Window::new(0);
         Collected {
             stdout: std::mem::replace(&mut self.stdout, nothing()).finish(),
@@ -85,12 +95,13 @@ impl CellOutput {
     }
 
     fn hand_on(&mut self, event: impl FnOnce() -> LiveEvent) {
-        if self.live.is_none() && self.observer.is_none() {
+        let mut watcher = self.watcher.as_mut().filter(|it| it.is_watching());
+        if self.live.is_none() && watcher.is_none() {
             return;
         }
         let event = event();
-        if let Some(observer) = &mut self.observer {
-            observer(&event);
+        if let Some(watcher) = &mut watcher {
+            watcher.see(&event);
         }
         if let Some(live) = &self.live {
             live.send(event);

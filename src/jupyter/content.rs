@@ -64,36 +64,6 @@ fn in_json(path: &Path) -> String {
     .unwrap_or_default()
 }
 
-/// The content of an `execute_request` that a front end has sent.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct WantedCell {
-    /// The cell.
-    #[serde(deserialize_with = "or_default")]
-    pub code: String,
-    /// Whether nothing of it is to be shown.
-    #[serde(deserialize_with = "or_default")]
-    pub silent: bool,
-    #[serde(deserialize_with = "or_default")]
-    stop_on_error: Option<bool>,
-}
-
-impl WantedCell {
-    /// Reads a request.
-    ///
-    /// # Errors
-    ///
-    /// If it is no JSON object.
-    pub fn parse(bytes: &[u8]) -> Result<Self, ContentError> {
-        read("execute_request", bytes)
-    }
-
-    /// Whether the requests behind it are not to run if it fails; true if nothing is said.
-    pub fn stops_on_error(&self) -> bool {
-        self.stop_on_error.unwrap_or(true)
-    }
-}
-
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -383,7 +353,7 @@ fn read<T: serde::de::DeserializeOwned>(
     bytes: &[u8],
 ) -> Result<T, ContentError> {
     lenient::read(bytes).map_err(|error| ContentError {
-        message,
+        message: message.into(),
         reason: error.to_string(),
     })
 }

@@ -2,6 +2,8 @@
 //!
 //! The texts continue the sentence "broke the protocol: ...".
 
+use std::borrow::Cow;
+
 /// A fault of framing. The link it came from cannot be read any further.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -99,7 +101,7 @@ pub enum HeaderError {
 #[error("unreadable {message}: {reason}")]
 pub struct ContentError {
     /// The message type.
-    pub message: &'static str,
-    /// What the JSON reader says.
+    pub message: Cow<'static, str>,
+    /// What the JSON reader says, or which key is wrong.
     pub reason: String,
 }

@@ -56,7 +56,7 @@ impl VariablesReply {
     /// has more than 1 MiB.
     pub fn parse(bytes: &[u8]) -> Result<Self, ContentError> {
         let fault = |reason: String| ContentError {
-            message: "warmcell_variables_reply",
+            message: "warmcell_variables_reply".into(),
             reason,
         };
         if bytes.len() > MAX_BYTES {

@@ -1,14 +1,15 @@
 //! What happens in a session, in order, for those who watch.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use crate::execution::{LiveEvent, Outcome};
+use super::session::Shared;
+use crate::execution::{LiveEvent, Outcome, Watcher};
 use crate::kernel::{KernelState, Transition};
 use crate::output::Characters;
 use crate::provisioner::KernelExit;
@@ -53,7 +54,14 @@ pub enum EventKind {
     /// A cell waits for its turn.
     CellQueued,
     /// A cell runs.
-    CellStarted,
+    CellStarted {
+        /// Its number in its kernel, as in `<cell N>`.
+        #[serde(skip)]
+        execution_count: u64,
+        /// Its code; of a long one the beginning, 16 KiB, and how much is missing.
+        #[serde(skip)]
+        code: Arc<str>,
+    },
     /// It printed.
     Stdout {
         /// What, invalid UTF-8 replaced.
@@ -195,7 +203,7 @@ impl EventLog {
 
     /// Output of a cell, as events of a bounded size. A character that was cut by the pipe is put
     /// together again.
-    pub(super) fn output(&self, cell: u64, texts: &mut Texts, event: &LiveEvent) {
+    fn output(&self, cell: u64, texts: &mut Texts, event: &LiveEvent) {
         match event {
             LiveEvent::Stdout(bytes) => {
                 for text in pieces_of(&texts.stdout.whole(bytes)) {
@@ -216,9 +224,51 @@ impl EventLog {
 
 /// The unfinished characters of a cell's streams.
 #[derive(Debug, Default)]
-pub(super) struct Texts {
+struct Texts {
     stdout: Characters,
     stderr: Characters,
+}
+
+/// Makes events of what a cell prints, for those who watch, whenever they have come.
+#[derive(Debug)]
+pub(super) struct OutputEvents {
+    shared: Arc<Shared>,
+    cell: u64,
+    texts: Texts,
+}
+
+impl OutputEvents {
+    pub(super) fn new(shared: Arc<Shared>, cell: u64) -> Self {
+        Self {
+            shared,
+            cell,
+            texts: Texts::default(),
+        }
+    }
+}
+
+impl Watcher for OutputEvents {
+    fn is_watching(&self) -> bool {
+        self.shared.events.is_watched()
+    }
+
+    fn see(&mut self, event: &LiveEvent) {
+        let events = &self.shared.events;
+        events.output(self.cell, &mut self.texts, event);
+    }
+}
+
+/// The code of a cell as it is shown beside its output: of a long one the beginning.
+pub(super) fn shown_code(code: &str) -> Arc<str> {
+    if code.len() <= TEXT_BYTES {
+        return code.into();
+    }
+    let mut end = TEXT_BYTES;
+    while !code.is_char_boundary(end) {
+        end -= 1;
+    }
+    let (beginning, rest) = code.split_at(end);
+    format!("{beginning}\n# [{} more bytes]", rest.len()).into()
 }
 
 /// The text of bytes, in pieces of a bounded size.
@@ -299,7 +349,7 @@ mod tests {
         let log = EventLog::new("s".to_owned());
         let mut stream = log.watch();
         for _ in 0..CAPACITY + 10 {
-            log.emit(Some(1), EventKind::CellStarted);
+            log.emit(Some(1), EventKind::CellQueued);
         }
         let lagged = stream.next().await.unwrap();
         assert!(
@@ -310,7 +360,7 @@ mod tests {
         let next = stream.next().await.unwrap();
         assert_eq!(next.seq, 11);
         let json = serde_json::to_value(&next).unwrap();
-        assert_eq!(json["kind"], "cell_started");
+        assert_eq!(json["kind"], "cell_queued");
         assert_eq!(json["cell"], 1);
     }
 }

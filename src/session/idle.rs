@@ -4,12 +4,15 @@ use std::future::pending;
 use std::pin::Pin;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::presence::Present;
 
 /// Longer than anybody waits; what is beyond it is never.
 const FOR_EVER: Duration = Duration::from_secs(10 * 366 * 86_400);
 
-/// The time since the last cell. The timer is set anew when it fires, not at each cell: so a cell
+/// The time since the last cell, and since the last client went. The timer is set anew when it fires, not at each cell: so a cell
 /// costs it a look at the clock.
 #[derive(Debug)]
 pub(super) struct IdleTimer {
@@ -17,16 +20,18 @@ pub(super) struct IdleTimer {
     limit: Option<Duration>,
     since: Instant,
     timer: Pin<Box<Sleep>>,
+    clients: watch::Receiver<Present>,
 }
 
 impl IdleTimer {
-    pub(super) fn new(limit: Option<Duration>) -> Self {
+    pub(super) fn new(limit: Option<Duration>, clients: watch::Receiver<Present>) -> Self {
         let limit = limit.filter(|limit| !limit.is_zero() && *limit < FOR_EVER);
         let since = Instant::now();
         Self {
             limit,
             since,
             timer: Box::pin(sleep_until(since + limit.unwrap_or(FOR_EVER))),
+            clients,
         }
     }
 
@@ -37,7 +42,7 @@ impl IdleTimer {
         }
     }
 
-    /// Waits until no cell has ended for so long.
+    /// Waits until for so long no cell has ended and no client was connected.
     ///
     /// # Cancel safety
     ///
@@ -47,8 +52,15 @@ impl IdleTimer {
             return pending().await;
         };
         loop {
-            self.timer.as_mut().await;
-            let due = self.since + limit;
+            let nobody = self.clients.wait_for(|present| present.clients == 0).await;
+            let left_at = nobody.ok().and_then(|present| present.left_at);
+            tokio::select! {
+                biased;
+                // Without a session there is nobody who could come.
+                Ok(()) = self.clients.changed() => continue,
+                () = self.timer.as_mut() => {}
+            }
+            let due = left_at.map_or(self.since, |left_at| left_at.max(self.since)) + limit;
             if Instant::now() >= due {
                 return limit;
             }
@@ -60,11 +72,12 @@ impl IdleTimer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::presence::Presence;
 
     #[tokio::test(start_paused = true)]
     async fn it_is_due_so_long_after_the_last_cell() {
         let limit = Duration::from_secs(1_800);
-        let mut timer = IdleTimer::new(Some(limit));
+        let mut timer = IdleTimer::new(Some(limit), Presence::new().watch());
         let began = Instant::now();
         for _ in 0..3 {
             tokio::time::sleep(Duration::from_secs(1_700)).await;
@@ -85,9 +98,46 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn it_is_not_due_while_somebody_is_there_nor_so_long_after_the_last_has_gone() {
+        let limit = Duration::from_secs(100);
+        let presence = Presence::new();
+        let mut timer = IdleTimer::new(Some(limit), presence.watch());
+        let first = presence.enter();
+        let second = presence.enter();
+        let year = 366 * 86_400 * Duration::from_secs(1);
+        assert!(tokio::time::timeout(year, timer.due()).await.is_err());
+        drop(first);
+        assert!(tokio::time::timeout(year, timer.due()).await.is_err());
+        timer.restart();
+        let began = Instant::now();
+        tokio::time::sleep(limit / 2).await;
+        drop(second);
+        // Somebody looks in while it is waited for.
+        let looks_in = async {
+            tokio::time::sleep(limit / 4).await;
+            drop(presence.enter());
+        };
+        tokio::join!(timer.due(), looks_in);
+        let after = began.elapsed();
+        let expected = limit / 2 + limit / 4 + limit;
+        assert!(
+            after >= expected && after < expected + Duration::from_secs(1),
+            "{after:?}"
+        );
+        // The end of a cell counts if it is later.
+        let cell = presence.enter();
+        drop(cell);
+        tokio::time::sleep(limit / 2).await;
+        timer.restart();
+        let began = Instant::now();
+        timer.due().await;
+        assert!(began.elapsed() >= limit, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn never_is_never() {
         for limit in [None, Some(Duration::ZERO), Some(Duration::MAX)] {
-            let mut timer = IdleTimer::new(limit);
+            let mut timer = IdleTimer::new(limit, Presence::new().watch());
             timer.restart();
             let year = Duration::from_secs(366 * 86_400);
             let waiting = tokio::time::timeout(year, timer.due());

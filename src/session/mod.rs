@@ -8,7 +8,7 @@
 //!   and the way to its result; - `shelf`: cells that go on without their caller;
 //! - `worker`: the task; - `turn`: the turn of one cell; - `following`: what its callers change;
 //! - `keeper`: its kernel, and how it is lost; - `renewal`: another one in its place, or none;
-//! - `idle`: when nobody needs it; - `census`: how many there are; - `starter`: new kernels;
+//! - `idle`: when nobody needs it; - `presence`: who is connected; - `census`: how many there are; - `starter`: new kernels;
 //! - `record`: what a kernel holds; - `report`: what is said of it while a cell runs;
 //! - `untold`: losses that are still to be told; - `ledger`: what would be lost with the manager, in
 //!   files; - `page`: that of one session; - `event`: what happens, for those who watch;
@@ -25,6 +25,7 @@ mod keeper;
 mod ledger;
 mod name;
 mod page;
+mod presence;
 mod record;
 mod registry;
 mod renewal;
@@ -47,6 +48,7 @@ pub use error::SessionError;
 pub use event::{Event, EventKind, EventStream};
 pub use interrupting::Interrupted;
 pub use name::{NameError, SessionName};
+pub use presence::Attendance;
 pub use registry::Registry;
 pub use request::{Cell, Execution, Policy, Receipt};
 pub use session::{Ended, Session};

@@ -15,6 +15,7 @@ use super::event::EventLog;
 use super::following::Following;
 use super::ledger::Ledger;
 use super::page::Page;
+use super::presence::Presence;
 use super::session::Shared;
 use super::starter::{Means, Starter};
 use super::status::Facts;
@@ -209,6 +210,8 @@ impl Registry {
             generation: AtomicU64::new(0),
             current: Mutex::default(),
             closed: AtomicBool::new(false),
+            being_reset: AtomicBool::new(false),
+            presence: Presence::new(),
             is_left: AtomicBool::new(false),
             manager_gone: self.gone.clone(),
         });

@@ -9,13 +9,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::event::EventLog;
 use super::interrupting::Current;
+use super::presence::{Attendance, Presence};
 use super::registry::WAITING_CELLS;
 use super::request::{Delivery, Place};
 use super::shelf::{Kept, Shelf};
 use super::status::Facts;
 use super::worker::{Control, Job};
-use super::{Cell, EventKind, EventStream, Execution, SessionName, SessionStatus, Variables};
-use crate::execution::{ErrorClass, Interrupt, LiveEvent, LiveOutput, Outcome, live_output};
+use super::{
+    Cell, EventKind, EventStream, Execution, RunningCell, SessionName, SessionStatus, Variables,
+};
+use crate::execution::{
+    ErrorClass, Interrupt, LiveEvent, LiveOutput, LossReason, Outcome, live_output,
+};
 use crate::process::{Usage, usage};
 
 /// What is kept of what a kernel prints while it is ended.
@@ -40,6 +45,9 @@ pub(super) struct Shared {
     /// The cell that runs.
     pub(super) current: Mutex<Option<Current>>,
     pub(super) closed: AtomicBool,
+    /// Whether its state is being discarded.
+    pub(super) being_reset: AtomicBool,
+    pub(super) presence: Presence,
     /// Whether it ends because its manager does.
     pub(super) is_left: AtomicBool,
     /// Fires when the manager is gone.
@@ -49,6 +57,15 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn current(&self) -> MutexGuard<'_, Option<Current>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why a cell is ended that nobody has interrupted; `None` if the session goes on as it is.
+    pub(super) fn ends_cells(&self) -> Option<LossReason> {
+        if self.closed.load(Ordering::Acquire) {
+            return Some(LossReason::SessionClosed);
+        }
+        let being_reset = self.being_reset.load(Ordering::Acquire);
+        being_reset.then_some(LossReason::Reset)
     }
 
     /// A cell has its result.
@@ -278,6 +295,35 @@ impl Session {
         let waiting = WAITING_CELLS.saturating_sub(self.places.available_permits());
         let name = self.shared.name.to_string();
         self.shared.facts.status(name, generation, waiting)
+    }
+
+    /// The cell that is in the kernel's hands now, with its code.
+    pub fn running(&self) -> Option<RunningCell> {
+        self.shared.facts.running()
+    }
+
+    /// When something was last done with it: a cell began or ended, or a front end has [said
+    /// so](Session::touch).
+    pub fn last_activity(&self) -> jiff::Timestamp {
+        self.shared.facts.last_activity()
+    }
+
+    /// Something is being done with it.
+    pub fn touch(&self) {
+        self.shared.facts.touch();
+    }
+
+    /// A client is connected to it, until what is returned is dropped: so long its kernel is not
+    /// ended for want of cells, and after that not before
+    /// [`Settings::kernel_idle_timeout`](crate::config::Settings::kernel_idle_timeout) has gone by
+    /// again.
+    pub fn attend(&self) -> Attendance {
+        self.shared.presence.enter()
+    }
+
+    /// Whether a client is connected to it.
+    pub fn is_attended(&self) -> bool {
+        self.shared.presence.is_anybody_there()
     }
 
     /// The variables of its kernel, with type and size: listed by the kernel if it is idle and answers

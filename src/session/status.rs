@@ -67,6 +67,12 @@ pub struct RunningCell {
     pub since: Timestamp,
     /// Tool calls that it has made so far.
     pub tool_calls: u64,
+    /// Its number in its kernel, as in `<cell N>`.
+    #[serde(skip)]
+    pub execution_count: u64,
+    /// Its code; of a long one the beginning, 16 KiB, and how much is missing.
+    #[serde(skip)]
+    pub code: Arc<str>,
 }
 
 /// A path is any bytes, JSON is not.
@@ -95,6 +101,7 @@ struct Now {
     tool_calls: u64,
     last_cell_ended_at: Option<Timestamp>,
     running: Option<Running>,
+    active_at: Timestamp,
 }
 
 #[derive(Debug)]
@@ -102,13 +109,28 @@ struct Running {
     cell: u64,
     since: Timestamp,
     authority: Arc<Authority>,
+    execution_count: u64,
+    code: Arc<str>,
+}
+
+impl Running {
+    fn described(&self) -> RunningCell {
+        RunningCell {
+            cell: self.cell,
+            since: self.since,
+            tool_calls: self.authority.made(),
+            execution_count: self.execution_count,
+            code: Arc::clone(&self.code),
+        }
+    }
 }
 
 impl Facts {
     /// Of a session that is opened now.
     pub(super) fn new(cwd: PathBuf) -> Self {
+        let now = Timestamp::now();
         Self {
-            opened_at: Timestamp::now(),
+            opened_at: now,
             cwd,
             now: Mutex::new(Now {
                 state: KernelState::Dead,
@@ -119,6 +141,7 @@ impl Facts {
                 tool_calls: 0,
                 last_cell_ended_at: None,
                 running: None,
+                active_at: now,
             }),
             record: Mutex::default(),
         }
@@ -141,12 +164,38 @@ impl Facts {
     }
 
     /// A cell is about to be handed to the kernel.
-    pub(super) fn begins(&self, cell: u64, authority: Arc<Authority>) {
-        self.now().running = Some(Running {
+    pub(super) fn begins(
+        &self,
+        cell: u64,
+        execution_count: u64,
+        code: Arc<str>,
+        authority: Arc<Authority>,
+    ) {
+        let since = Timestamp::now();
+        let mut now = self.now();
+        now.active_at = since;
+        now.running = Some(Running {
             cell,
-            since: Timestamp::now(),
+            since,
             authority,
+            execution_count,
+            code,
         });
+    }
+
+    /// The cell that was handed to the kernel and has not ended. Before its end is told, it is gone
+    /// from here.
+    pub(super) fn running(&self) -> Option<RunningCell> {
+        self.now().running.as_ref().map(Running::described)
+    }
+
+    /// Something is being done.
+    pub(super) fn touch(&self) {
+        self.now().active_at = Timestamp::now();
+    }
+
+    pub(super) fn last_activity(&self) -> Timestamp {
+        self.now().active_at
     }
 
     /// What the kernel does now, and how many cells it was given. A cell ends with the state that it
@@ -159,7 +208,8 @@ impl Facts {
             && let Some(running) = now.running.take()
         {
             now.tool_calls += running.authority.made();
-            now.last_cell_ended_at = Some(Timestamp::now());
+            now.active_at = Timestamp::now();
+            now.last_cell_ended_at = Some(now.active_at);
         }
         if !is_there(state) {
             now.kernel = None;
@@ -188,11 +238,7 @@ impl Facts {
         let cells = self.record().cells();
         let now = self.now();
         let running = now.running.as_ref().filter(|_| is_busy(now.state));
-        let running = running.map(|running| RunningCell {
-            cell: running.cell,
-            since: running.since,
-            tool_calls: running.authority.made(),
-        });
+        let running = running.map(Running::described);
         SessionStatus {
             name,
             state: now.state,

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::census::Census;
-use super::event::Texts;
+use super::event::{OutputEvents, shown_code};
 use super::following::{Following, Step};
 use super::idle::IdleTimer;
 use super::interrupting::Current;
@@ -127,7 +127,8 @@ impl Worker {
         mut controls: mpsc::Receiver<Control>,
     ) {
         let manager_gone = self.shared.manager_gone.clone();
-        let mut idle = IdleTimer::new(self.terms.kernel_idle_timeout);
+        let clients = self.shared.presence.watch();
+        let mut idle = IdleTimer::new(self.terms.kernel_idle_timeout, clients);
         let mut wanted = None;
         loop {
             let control = if let Some(control) = wanted.take() {
@@ -162,6 +163,7 @@ impl Worker {
             match control {
                 Control::Reset { done } => {
                     self.keeper.reset().await;
+                    self.shared.being_reset.store(false, Ordering::Release);
                     self.keeper.note();
                     // Whoever asked may be gone.
                     done.send(()).ok();
@@ -210,9 +212,11 @@ impl Worker {
                 biased;
                 () = &mut running => return wanted,
                 control = next_control(controls, manager_gone), if wanted.is_none() => {
-                    if matches!(control, Control::Close { .. }) {
-                        shared.closed.store(true, Ordering::Release);
-                    }
+                    let flag = match control {
+                        Control::Close { .. } => &shared.closed,
+                        Control::Reset { .. } => &shared.being_reset,
+                    };
+                    flag.store(true, Ordering::Release);
                     wanted = Some(control);
                     interrupt.force();
                 }
@@ -271,7 +275,6 @@ impl Worker {
         self.cells += 1;
         let number = self.cells;
         let shared = Arc::clone(&self.shared);
-        let watched = shared.events.is_watched();
         let in_place_grace = self.terms.interrupt_grace;
         let grace = |policy| (policy == Policy::Interrupt).then_some(in_place_grace);
         let (timeout_grace, interrupt_grace) = (grace(cell.on_timeout), grace(cell.on_interrupt));
@@ -286,20 +289,24 @@ impl Worker {
                 .checked_add(timeout.saturating_add(timeout_grace.unwrap_or_default())),
             jobs: kernel.jobs(),
             environment: Arc::clone(&self.terms.commands_environment),
-            observer: watched.then(|| tool_observer(Arc::clone(&shared), number)),
+            // Somebody may come to watch in the middle of the cell.
+            observer: Some(tool_observer(Arc::clone(&shared), number)),
         });
         self.tools.open(Arc::clone(&authority));
-        shared.facts.begins(number, Arc::clone(&authority));
+        let (code, execution_count) = (shown_code(&cell.code), self.keeper.count() + 1);
+        let started = EventKind::CellStarted {
+            execution_count,
+            code: Arc::clone(&code),
+        };
+        let facts = &shared.facts;
+        facts.begins(number, execution_count, code, Arc::clone(&authority));
         let authority: Arc<dyn CellAuthority> = Arc::new(CellTools(authority));
         // Known before it is told: those who see the event know whose cell it is.
         progress.number(number);
-        shared.events.emit(Some(number), EventKind::CellStarted);
+        shared.events.emit(Some(number), started);
         self.keeper.give();
         progress.kernel(self.keeper.report());
-        let mut texts = Texts::default();
-        let observer = watched.then(|| {
-            Box::new(move |event: &_| shared.events.output(number, &mut texts, event)) as _
-        });
+        let watcher = OutputEvents::new(shared, number);
         let keeper = &mut self.keeper;
         let mut interrupting = |stop: Stop| keeper.interrupted(stop.reason());
         run(CellTask {
@@ -320,7 +327,7 @@ impl Worker {
             progress,
             caps: self.terms.caps,
             live,
-            observer,
+            watcher: Some(Box::new(watcher)),
         })
         .await
     }
@@ -337,7 +344,7 @@ impl Worker {
         let background = self.keeper.background(run.background.take());
         let mut warnings = self.keeper.notices();
         let killed = Death::Ended;
-        let is_closed = self.shared.closed.load(Ordering::Acquire);
+        let ends_cells = self.shared.ends_cells();
         let loss = match &run.how {
             How::Replied(reply) | How::Stopped(_, reply) => {
                 let report = reply.warmcell.as_ref();
@@ -349,17 +356,19 @@ impl Worker {
                 None
             }
             How::Lost(_, Cost::Died(death)) => Some(self.keeper.died(death, Next::Restart)),
-            How::Lost(Stop::Interrupt, _) | How::Lost(_, Cost::CutShort) if is_closed => {
-                let reason = LossReason::SessionClosed;
-                Some(self.keeper.lost(reason, reason.word(), &killed, Next::Wait))
-            }
-            How::Lost(stop, _) => {
-                let reason = stop.reason();
-                let detail = match stop {
-                    Stop::Timeout => format!("timeout {} s", timeout.as_secs_f64()),
-                    Stop::Interrupt => reason.word().to_owned(),
+            How::Lost(stop, cost) => {
+                let by_itself = *stop == Stop::Timeout && !matches!(cost, Cost::CutShort);
+                let ends_cells = ends_cells.filter(|_| !by_itself);
+                let reason = ends_cells.unwrap_or_else(|| stop.reason());
+                let detail = match reason {
+                    LossReason::Timeout => format!("timeout {} s", timeout.as_secs_f64()),
+                    reason => reason.word().to_owned(),
                 };
-                Some(self.keeper.lost(reason, &detail, &killed, Next::Restart))
+                let next = match reason {
+                    LossReason::SessionClosed => Next::Wait,
+                    _ => Next::Restart,
+                };
+                Some(self.keeper.lost(reason, &detail, &killed, next))
             }
             How::Died(death) | How::NotStarted(death) => {
                 Some(self.keeper.died(death, Next::Restart))

@@ -31,11 +31,17 @@ pub struct House {
 
 impl House {
     pub async fn open() -> Self {
+        Self::open_with(|_| {}).await
+    }
+
+    /// With settings that are changed a little.
+    pub async fn open_with(change: impl FnOnce(&mut Settings)) -> Self {
         let place = Place::new();
-        let settings = Settings {
+        let mut settings = Settings {
             kernel_environment: environment(&place).into_iter().collect(),
             ..place.settings()
         };
+        change(&mut settings);
         let folders = door_folders(settings.runtime_dir.as_deref(), &settings.home);
         let home = settings.home.clone();
         let registry = Arc::new(Registry::start(settings).await.unwrap());
@@ -228,6 +234,30 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> Client<S> {
                 return found;
             }
         }
+    }
+
+    /// Reads up to the end of a cell, and looks at nothing else.
+    pub async fn ends(&mut self, header: &str) {
+        loop {
+            let next = tokio::time::timeout(SAFETY, self.socket.next()).await;
+            let message = next.expect("nothing comes").unwrap().unwrap().into_data();
+            let text = String::from_utf8_lossy(message.get(..2_000).unwrap_or(&message));
+            if text.contains(header) && text.ends_with(r#"{"execution_state":"idle"}"#) {
+                return;
+            }
+        }
+    }
+
+    /// States that no request has caused, up to `idle`.
+    pub async fn states(&mut self) -> Vec<String> {
+        let mut states = Vec::new();
+        while states.last().is_none_or(|state| state != "idle") {
+            let message = self.next().await.unwrap();
+            if message.parent == "{}" {
+                states.extend(in_short(&[message]));
+            }
+        }
+        states
     }
 
     /// Waits until a cell has printed this.

@@ -152,14 +152,22 @@ async fn a_reset_ends_the_running_cell_and_those_that_wait_run_on_the_next_kerne
     let ended = json(&result(&mut first).await);
     assert_eq!(ended["status"], "interrupted");
     assert_eq!(ended["kernel"]["state"], "lost");
-    assert_eq!(ended["kernel"]["reason"], "interrupt");
+    assert_eq!(ended["kernel"]["reason"], "reset");
     assert_eq!(ended["kernel"]["lost"]["names"][0]["name"], "x");
+    let line = "[interrupted; its session was reset: 1 cell and x are lost; rebuild what you need]";
+    let output = ended["output"].as_str().unwrap();
+    assert!(output.ends_with(line), "{output}");
     for (number, execution) in waiting.iter_mut().enumerate() {
         let outcome = result(execution).await;
         let told = json(&outcome);
         assert_eq!(told["kernel"]["generation"], 2);
         assert_eq!(told["kernel"]["execution_count"], number + 1);
         assert_eq!(outcome.result.as_deref(), Some("False"));
+        if number == 0 {
+            let line = "[new kernel: the previous one was lost (reset); gone: x]\n";
+            assert!(outcome.output.starts_with(line), "{}", outcome.output);
+            assert_eq!(told["kernel"]["reason"], "reset");
+        }
     }
     manager.end().await;
 }

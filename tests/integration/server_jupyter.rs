@@ -107,7 +107,8 @@ async fn all_who_watch_see_each_cell_whoever_has_sent_it() {
     for client in [&mut one, &mut other] {
         let begin = client.next().await.unwrap();
         let words = in_short(&client.all_of_after(&begin).await);
-        assert_eq!(words, ["[2] ", "stdout: b\n", "[2]: 6", "idle"]);
+        let input = "[2] print('b'); 6";
+        assert_eq!(words, [input, "stdout: b\n", "[2]: 6", "idle"]);
     }
 
     // What is lost is told to all.
@@ -119,14 +120,13 @@ async fn all_who_watch_see_each_cell_whoever_has_sent_it() {
     }
     cell.interrupt();
     tokio::time::timeout(SAFETY, cell.outcome()).await.unwrap();
-    let mut words = Vec::new();
-    while words.last().is_none_or(|word| word != "restarting") {
-        words.extend(in_short(&[other.next().await.unwrap()]));
-    }
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    assert!(words[3].starts_with("KeyboardInterrupt"), "{words:?}");
-    assert_eq!(words[0..2], ["busy", "[3] "]);
-    assert_eq!(words[4..], ["idle", "restarting"]);
+    let begin = other.next().await.unwrap();
+    assert_eq!(begin.content["execution_state"], "busy");
+    let words = in_short(&other.all_of_after(&begin).await);
+    assert!(words[2].starts_with("KeyboardInterrupt"), "{words:?}");
+    assert_eq!(words[0], "[3] print('c', flush=True)\nwhile True: pass");
+    assert_eq!(words[3..], ["idle"]);
+    assert_eq!(other.states().await, ["restarting", "starting", "idle"]);
 
     // The order holds for many short ones, mine and others'.
     drop(one);
@@ -164,6 +164,9 @@ async fn a_client_that_goes_leaves_its_cell_alone_and_finds_it_again() {
     client.printed("before\n").await;
     drop(client);
     let mut again = house.client(&session, Form::Text).await;
+    let begin = [again.next().await.unwrap(), again.next().await.unwrap()];
+    assert_eq!(begin[0].content["execution_state"], "busy");
+    assert_eq!(begin[1].kind(), "execute_input");
     gate.give().await;
     let words = in_short(&again.all_of(&header).await);
     assert_eq!(words, ["stdout: after\n", "idle"]);
@@ -216,7 +219,7 @@ async fn what_is_not_built_is_answered_plainly() {
             "complete_request",
             json!({ "code": "pri", "cursor_pos": 3 }),
         ),
-        ("inspect_request", json!({})),
+        ("inspect_request", json!({ "code": "pri", "cursor_pos": 3 })),
         ("history_request", json!({})),
         ("comm_info_request", json!({})),
     ];

@@ -70,16 +70,6 @@ async fn what_makes_no_sense_ends_its_own_connection_alone() {
             Message::binary(frame(&["shell", "[]", "{}", "{}", "{}"])),
             1007,
         ),
-        (
-            Form::V1,
-            Message::binary(frame(&["shell", HEADER, "{}", "{}", "code"])),
-            1007,
-        ),
-        (
-            Form::V1,
-            Message::binary(frame(&["nowhere", HEADER, "{}", "{}", "{}"])),
-            1007,
-        ),
         (Form::Text, Message::text("nonsense"), 1007),
         (
             Form::Text,

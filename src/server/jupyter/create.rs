@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::content::SPEC_NAME;
+use super::kernels::SPEC_NAME;
 use crate::config::Caller;
 use crate::ids::random_hex;
 use crate::process::in_a_thread;

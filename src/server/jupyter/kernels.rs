@@ -1,32 +1,48 @@
-//! Sessions as Jupyter Server's kernels: their ids, and who watches them.
+//! Sessions as Jupyter Server's kernels: their ids, and how they are described.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::content::SPEC_NAME;
-use super::hub::{Hub, Joined, date};
-use super::others;
-use super::outbox::Outbox;
+use crate::frontends::Frontends;
+use crate::kernel::KernelState;
 use crate::server::Manager;
 use crate::session::Session;
 
-/// WebSockets of one manager: for each 16 MiB may wait.
+/// The name under which kernels are asked for.
+pub(super) const SPEC_NAME: &str = "python3";
+/// WebSockets of one manager.
 const MOST_SOCKETS: usize = 128;
 
-/// The sessions that are watched.
+/// Our only kernelspec, as Jupyter Server describes one.
+pub(super) fn kernelspec() -> Value {
+    json!({
+        "name": SPEC_NAME,
+        "spec": {
+            "argv": [],
+            "env": {},
+            "display_name": "Python (Warmcell)",
+            "language": "python",
+            "interrupt_mode": "message",
+            "metadata": {},
+        },
+        "resources": {},
+    })
+}
+
+/// The kernels of a manager and who watches them.
 #[derive(Debug)]
 pub(in crate::server) struct Kernels {
-    hubs: Mutex<HashMap<String, Arc<Hub>>>,
+    frontends: Arc<Frontends>,
     sockets: Arc<Semaphore>,
 }
 
 impl Default for Kernels {
     fn default() -> Self {
         Self {
-            hubs: Mutex::default(),
+            frontends: Arc::default(),
             sockets: Arc::new(Semaphore::new(MOST_SOCKETS)),
         }
     }
@@ -38,59 +54,38 @@ impl Kernels {
         Arc::clone(&self.sockets).try_acquire_owned().ok()
     }
 
-    /// Joins those who watch a session.
-    pub(super) fn join(self: &Arc<Self>, session: Session, outbox: Arc<Outbox>) -> Joined {
-        // Under the lock no hub that is being left is joined.
-        let mut hubs = self.hubs();
-        if let Some(hub) = hubs.get(session.id()) {
-            return hub.join(outbox);
-        }
-        let id = session.id().to_owned();
-        let hub = Hub::new(session);
-        let joined = hub.join(outbox);
-        // Watched from here on: nothing is missed before the task begins.
-        let events = hub.session().events();
-        tokio::spawn(others::follow(Arc::clone(self), Arc::clone(&hub), events));
-        hubs.insert(id, hub);
-        joined
-    }
-
-    /// Takes a hub out if nobody uses it any more; false if somebody does.
-    pub(super) fn leave(&self, hub: &Hub) -> bool {
-        let mut hubs = self.hubs();
-        let users = *hub.users.borrow();
-        let is_unused = users.clients == 0 && users.cells == 0;
-        if is_unused {
-            hubs.remove(hub.session().id());
-        }
-        is_unused
-    }
-
-    /// Takes a hub out whose session has been closed.
-    pub(super) fn forget(&self, hub: &Hub) {
-        self.hubs().remove(hub.session().id());
+    /// Those who watch sessions.
+    pub(super) fn frontends(&self) -> &Arc<Frontends> {
+        &self.frontends
     }
 
     /// A kernel, as Jupyter Server describes one.
-    pub(super) fn model(&self, manager: &Manager, session: &Session) -> Value {
-        let hub = self.hubs().get(session.id()).cloned();
-        let connections = hub.as_ref().map_or(0, |hub| hub.clients());
-        let last_activity = hub
-            .as_ref()
-            .map_or_else(|| manager.info().started_at, |hub| hub.last_activity());
+    pub(super) fn model(&self, session: &Session) -> Value {
         json!({
             "id": kernel_id(session),
             "name": SPEC_NAME,
-            "last_activity": date(last_activity),
-            "execution_state": if session.is_busy() { "busy" } else { "idle" },
-            "connections": connections,
+            "last_activity": date(session.last_activity()),
+            "execution_state": execution_state(session),
+            "connections": self.frontends.clients(session),
             "warmcell": { "session": session.name().as_str() },
         })
     }
+}
 
-    fn hubs(&self) -> MutexGuard<'_, HashMap<String, Arc<Hub>>> {
-        self.hubs.lock().unwrap_or_else(PoisonError::into_inner)
+/// A session that has no kernel is idle: the next cell starts one.
+fn execution_state(session: &Session) -> &'static str {
+    match session.status().state {
+        _ if session.is_busy() => "busy",
+        KernelState::Busy | KernelState::Interrupting => "busy",
+        KernelState::Starting => "starting",
+        KernelState::Restarting => "restarting",
+        KernelState::Idle | KernelState::Dead => "idle",
     }
+}
+
+/// A date as Jupyter's own readers take it: in microseconds.
+fn date(at: Timestamp) -> String {
+    format!("{at:.6}")
 }
 
 /// The id of a session in the form that Jupyter gives to ids of kernels.

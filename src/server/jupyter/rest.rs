@@ -11,9 +11,8 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use super::content::{SPEC_NAME, kernelspec};
 use super::create::{Wanted, create};
-use super::kernels::{find, kernel_id};
+use super::kernels::{SPEC_NAME, find, kernel_id, kernelspec};
 use super::socket;
 use crate::server::body;
 use crate::server::refusal::Refusal;
@@ -134,5 +133,5 @@ async fn restart(
 }
 
 fn model(manager: &Manager, session: &Session) -> Value {
-    manager.kernels().model(manager, session)
+    manager.kernels().model(session)
 }

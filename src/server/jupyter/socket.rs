@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::extract::{Path, State};
 use axum::response::Response;
 use futures_util::stream::{SplitSink, SplitStream};
@@ -12,10 +12,9 @@ use futures_util::{SinkExt, StreamExt};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Peer;
-use super::outbox::Outbox;
-use super::requests::Client;
 use super::rest::{Fault, kernel};
 use super::wire::{self, Form, V1};
+use crate::frontends::{Client, Next, Outbox, Why};
 use crate::server::Manager;
 use crate::server::refusal::Refusal;
 
@@ -29,8 +28,11 @@ const GOODBYE: Duration = Duration::from_secs(1);
 const MOST_PINGS: u32 = 1_000;
 const PING_WINDOW: Duration = Duration::from_secs(10);
 
-/// Why a client is cut off: a close code, and a reason.
-type Reason = (u16, String);
+/// The longest reason in a close frame.
+const MOST_REASON_BYTES: usize = 123;
+
+/// Why a client is cut off, and a sentence.
+type Reason = (Why, String);
 
 /// `GET /api/kernels/ID/channels`
 pub(super) async fn channels(
@@ -56,30 +58,31 @@ pub(super) async fn channels(
     // A watched session is no idle server's.
     let serving = manager.request();
     Ok(upgrade.on_upgrade(move |stream| async move {
-        let outbox = Arc::new(Outbox::new(form));
-        let joined = manager.kernels().join(session, Arc::clone(&outbox));
+        let frontends = manager.kernels().frontends();
+        let outbox = frontends.outbox();
+        let joined = frontends.join(session, Arc::clone(&outbox));
         let client = Client::start(&joined);
         peer.begin();
-        serve(stream, &peer, &outbox, &client).await;
+        serve(stream, form, &peer, &outbox, &client).await;
         drop((joined, serving, socket));
     }))
 }
 
 /// Serves a client until one of the two sides has enough.
-async fn serve(stream: WebSocket, peer: &Peer, outbox: &Outbox, client: &Arc<Client>) {
+async fn serve(stream: WebSocket, form: Form, peer: &Peer, outbox: &Outbox, client: &Arc<Client>) {
     let (sink, mut stream) = stream.split();
-    let mut writing = std::pin::pin!(write(sink, outbox));
+    let mut writing = std::pin::pin!(write(sink, form, outbox));
     let read = tokio::select! {
         () = &mut writing => None,
-        reason = read(&mut stream, peer, outbox.form(), client) => Some(reason),
+        reason = read(&mut stream, peer, form, client) => Some(reason),
     };
     match read {
         // It was told why; what it still sends is let go by, so that it sees that.
         None => {}
         Some(None) => outbox.gone(),
-        Some(Some((code, reason))) => {
-            tracing::debug!(code, reason, "a client was cut off");
-            outbox.cut_off(code, &reason);
+        Some(Some((why, reason))) => {
+            tracing::debug!(?why, reason, "a client was cut off");
+            outbox.cut_off(why, &reason);
             writing.await;
         }
     }
@@ -99,7 +102,7 @@ async fn read(
     while let Some(message) = stream.next().await {
         let message = match message {
             Ok(message) => message,
-            Err(error) => return Some((close_code::PROTOCOL, error.to_string())),
+            Err(error) => return Some((Why::Broken, error.to_string())),
         };
         peer.finished();
         let bytes = match &message {
@@ -113,41 +116,75 @@ async fn read(
                 }
                 pings += 1;
                 if pings > MOST_PINGS {
-                    return Some((close_code::POLICY, "too many pings".to_owned()));
+                    return Some((Why::Flooding, "too many pings".to_owned()));
                 }
                 continue;
             }
         };
         let Some(room) = peer.room(bytes) else {
             let reason = "too much waits at this manager; come again in a moment";
-            return Some((close_code::AGAIN, reason.to_owned()));
+            return Some((Why::Crowded, reason.to_owned()));
         };
         match wire::read(form, message) {
             Ok(Some(request)) => client.take(request, room),
             Ok(None) => tracing::debug!("a message for nobody"),
-            Err(fault) => return Some((close_code::INVALID, fault.0)),
+            Err(fault) => return Some((Why::Senseless, fault.0)),
         }
     }
     None
 }
 
 /// Sends what waits, until there is nothing more to be sent or the client takes it no longer.
-async fn write(mut sink: SplitSink<WebSocket, Message>, outbox: &Outbox) {
-    while let Some(item) = outbox.next().await {
-        let is_last = matches!(item.message, Message::Close(_));
+async fn write(mut sink: SplitSink<WebSocket, Message>, form: Form, outbox: &Outbox) {
+    while let Some(next) = outbox.next().await {
+        let (message, receipt) = match next {
+            Next::Send(item) => (wire::in_form(form, &item.message), item.receipt),
+            Next::Close(why, sentence) => (Message::Close(Some(close_frame(why, &sentence))), None),
+        };
+        let is_last = matches!(message, Message::Close(_));
         let too_late = async {
             outbox.ended().await;
             sleep(LAST_WORDS).await;
         };
         tokio::select! {
-            sent = sink.send(item.message) => if sent.is_err() { return },
+            sent = sink.send(message) => if sent.is_err() { return },
             () = too_late => return,
         }
-        if let Some(receipt) = item.receipt {
+        if let Some(receipt) = receipt {
             receipt.sign();
         }
         if is_last {
             return;
         }
+    }
+}
+
+fn close_frame(why: Why, sentence: &str) -> CloseFrame {
+    let code = match why {
+        Why::Closed => close_code::AWAY,
+        Why::Behind | Why::Crowded => close_code::AGAIN,
+        Why::Flooding => close_code::POLICY,
+        Why::Senseless => close_code::INVALID,
+        Why::Broken => close_code::PROTOCOL,
+    };
+    let mut end = sentence.len().min(MOST_REASON_BYTES);
+    while !sentence.is_char_boundary(end) {
+        end -= 1;
+    }
+    let (reason, _) = sentence.split_at(end);
+    CloseFrame {
+        code,
+        reason: reason.to_owned().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_reason_is_cut_between_characters() {
+        let frame = close_frame(Why::Closed, &"é".repeat(100));
+        assert_eq!((frame.code, frame.reason.len()), (1001, 122));
     }
 }

@@ -1,19 +1,16 @@
 //! The two forms of a message on a WebSocket: frames of `v1.kernel.websocket.jupyter.org`, and the
 //! older JSON text.
 
-use std::sync::OnceLock;
-
 use axum::extract::ws::{Message, Utf8Bytes};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::jupyter::{Channel, Header, Limits, RawMessage, decode_body, encode};
+use crate::frontends::{Outgoing, Request};
+use crate::jupyter::{Channel, FrameError, Limits, RawMessage, decode_body, encode};
 
 /// The subprotocol of frames.
 pub(super) const V1: &str = "v1.kernel.websocket.jupyter.org";
-/// The longest header: it comes back in every message that it causes.
-const MOST_HEADER_BYTES: usize = 16 << 10;
 /// The length before the body of a frame, which a WebSocket does without.
 const LENGTH_BYTES: usize = 4;
 
@@ -30,19 +27,9 @@ pub(super) enum Form {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault(pub(super) String);
 
-/// A message that a client has sent.
-#[derive(Debug)]
-pub(super) struct Received {
-    pub(super) channel: Channel,
-    /// As it was sent, byte for byte.
-    pub(super) header: Bytes,
-    pub(super) msg_type: String,
-    pub(super) content: Bytes,
-}
-
 /// Reads a message. `None` if it is for nobody: an unknown channel, or buffers, which nothing here
 /// takes.
-pub(super) fn read(form: Form, message: Message) -> Result<Option<Received>, Fault> {
+pub(super) fn read(form: Form, message: Message) -> Result<Option<Request>, Fault> {
     match (form, message) {
         (Form::V1, Message::Binary(body)) => read_frame(&body),
         (Form::V1, Message::Text(_)) => {
@@ -53,9 +40,13 @@ pub(super) fn read(form: Form, message: Message) -> Result<Option<Received>, Fau
     }
 }
 
-fn read_frame(body: &Bytes) -> Result<Option<Received>, Fault> {
-    let message =
-        decode_body(body, &Limits::to_kernel()).map_err(|error| Fault(error.to_string()))?;
+fn read_frame(body: &Bytes) -> Result<Option<Request>, Fault> {
+    let message = match decode_body(body, &Limits::to_kernel()) {
+        Ok(message) => message,
+        // As in the other form.
+        Err(FrameError::UnknownChannel { .. }) => return Ok(None),
+        Err(error) => return Err(Fault(error.to_string())),
+    };
     received(message.channel, message.header, message.content)
 }
 
@@ -68,7 +59,7 @@ struct TextMessage<'a> {
     channel: Option<String>,
 }
 
-fn read_text(text: &Utf8Bytes) -> Result<Option<Received>, Fault> {
+fn read_text(text: &Utf8Bytes) -> Result<Option<Request>, Fault> {
     let message: TextMessage<'_> =
         serde_json::from_str(text).map_err(|error| Fault(error.to_string()))?;
     // As Jupyter Server has it.
@@ -80,32 +71,9 @@ fn read_text(text: &Utf8Bytes) -> Result<Option<Received>, Fault> {
     received(channel, bytes(message.header), bytes(message.content))
 }
 
-fn received(channel: Channel, header: Bytes, content: Bytes) -> Result<Option<Received>, Fault> {
-    if header.len() > MOST_HEADER_BYTES {
-        return Err(Fault("a header of more than 16 KiB".to_owned()));
-    }
-    // It goes back into the JSON of others: what only a tolerant reader takes will not do.
-    let is_json = serde_json::from_slice::<&RawValue>(&header).is_ok();
-    let parsed = Header::parse(&header).map_err(|error| Fault(error.to_string()))?;
-    if !is_json {
-        return Err(Fault("a header that is no JSON object".to_owned()));
-    }
-    Ok(Some(Received {
-        channel,
-        header,
-        msg_type: parsed.msg_type,
-        content,
-    }))
-}
-
-/// A message that goes to one client or to many; each form is made once.
-#[derive(Debug)]
-pub(super) struct Outgoing {
-    msg_type: &'static str,
-    msg_id: String,
-    message: RawMessage,
-    v1: OnceLock<Bytes>,
-    text: OnceLock<Utf8Bytes>,
+fn received(channel: Channel, header: Bytes, content: Bytes) -> Result<Option<Request>, Fault> {
+    let request = Request::new(channel, header, content);
+    request.map(Some).map_err(|error| Fault(error.to_string()))
 }
 
 #[derive(Serialize)]
@@ -120,58 +88,46 @@ struct OutgoingText<'a> {
     buffers: [(); 0],
 }
 
-impl Outgoing {
-    pub(super) fn new(msg_type: &'static str, msg_id: String, message: RawMessage) -> Self {
-        Self {
-            msg_type,
-            msg_id,
-            message,
-            v1: OnceLock::new(),
-            text: OnceLock::new(),
-        }
+/// A message in a client's form.
+pub(super) fn in_form(form: Form, outgoing: &Outgoing) -> Message {
+    match form {
+        Form::V1 => Message::Binary(frame(&outgoing.message)),
+        Form::Text => Message::Text(text(outgoing)),
     }
+}
 
-    /// The message in a client's form.
-    pub(super) fn in_form(&self, form: Form) -> Message {
-        match form {
-            Form::V1 => Message::Binary(self.v1.get_or_init(|| self.frame()).clone()),
-            Form::Text => Message::Text(self.text.get_or_init(|| self.text()).clone()),
-        }
+fn frame(message: &RawMessage) -> Bytes {
+    // Everything we make is far within the limits.
+    let frame = encode(message, &Limits::to_kernel()).unwrap_or_default();
+    let frame = Bytes::from(frame);
+    if frame.len() < LENGTH_BYTES {
+        return frame;
     }
+    frame.slice(LENGTH_BYTES..)
+}
 
-    fn frame(&self) -> Bytes {
-        // Everything we make is far within the limits.
-        let frame = encode(&self.message, &Limits::to_kernel()).unwrap_or_default();
-        let frame = Bytes::from(frame);
-        if frame.len() < LENGTH_BYTES {
-            return frame;
-        }
-        frame.slice(LENGTH_BYTES..)
-    }
-
-    fn text(&self) -> Utf8Bytes {
-        let message = &self.message;
-        let (Some(header), Some(parent_header), Some(metadata), Some(content)) = (
-            raw(&message.header),
-            raw(&message.parent_header),
-            raw(&message.metadata),
-            raw(&message.content),
-        ) else {
-            tracing::warn!(self.msg_type, "a message that is no JSON");
-            return Utf8Bytes::from_static("{}");
-        };
-        let text = serde_json::to_string(&OutgoingText {
-            header,
-            msg_id: &self.msg_id,
-            msg_type: self.msg_type,
-            parent_header,
-            metadata,
-            content,
-            channel: message.channel.as_str(),
-            buffers: [],
-        });
-        text.unwrap_or_default().into()
-    }
+fn text(outgoing: &Outgoing) -> Utf8Bytes {
+    let message = &outgoing.message;
+    let (Some(header), Some(parent_header), Some(metadata), Some(content)) = (
+        raw(&message.header),
+        raw(&message.parent_header),
+        raw(&message.metadata),
+        raw(&message.content),
+    ) else {
+        tracing::warn!(outgoing.msg_type, "a message that is no JSON");
+        return Utf8Bytes::from_static("{}");
+    };
+    let text = serde_json::to_string(&OutgoingText {
+        header,
+        msg_id: &outgoing.msg_id,
+        msg_type: outgoing.msg_type,
+        parent_header,
+        metadata,
+        content,
+        channel: message.channel.as_str(),
+        buffers: [],
+    });
+    text.unwrap_or_default().into()
 }
 
 fn raw(bytes: &[u8]) -> Option<&RawValue> {
@@ -184,56 +140,47 @@ mod tests {
 
     const HEADER: &str = r#"{ "msg_id":"é", "msg_type":"x", "odd": [1.50, "\ud800"]}"#;
 
-    fn frame(header: &str, content: &str) -> Message {
+    fn outgoing(header: &str, content: &str) -> Outgoing {
         let message = RawMessage::new(
             Channel::Shell,
             Bytes::copy_from_slice(header.as_bytes()),
             Bytes::copy_from_slice(content.as_bytes()),
         );
-        Outgoing::new("x", String::new(), message).in_form(Form::V1)
+        Outgoing {
+            msg_type: "x",
+            msg_id: "id".to_owned(),
+            message,
+        }
+    }
+
+    fn frame(header: &str, content: &str) -> Message {
+        in_form(Form::V1, &outgoing(header, content))
     }
 
     #[test]
-    fn a_header_is_kept_byte_for_byte_in_both_forms() {
-        let v1 = read(Form::V1, frame(HEADER, "{}")).unwrap().unwrap();
-        assert_eq!(v1.header, HEADER);
-        let text = format!(r#"{{"header":{HEADER},"content":{{ }},"channel":"control"}}"#);
-        let text = read(Form::Text, Message::text(text)).unwrap().unwrap();
-        assert_eq!(
-            (text.header.as_ref(), text.content.as_ref()),
-            (HEADER.as_bytes(), &b"{ }"[..])
-        );
-        assert_eq!(
-            (text.channel, text.msg_type.as_str()),
-            (Channel::Control, "x")
-        );
-
-        let mut message = RawMessage::new(Channel::Iopub, text.header.clone(), text.content);
-        message.parent_header = text.header;
-        let Message::Text(out) = Outgoing::new("x", "id".into(), message).in_form(Form::Text)
-        else {
+    fn a_parent_is_kept_byte_for_byte_in_both_forms() {
+        let mut message = outgoing(r#"{"msg_id":"id"}"#, "{ }");
+        message.message.parent_header = Bytes::from_static(HEADER.as_bytes());
+        let Message::Text(text) = in_form(Form::Text, &message) else {
             panic!("no text");
         };
         assert!(
-            out.contains(&format!(r#""parent_header":{HEADER}"#)),
-            "{out}"
+            text.contains(&format!(r#""parent_header":{HEADER}"#)),
+            "{text}"
         );
+        let Message::Binary(frame) = in_form(Form::V1, &message) else {
+            panic!("no frame");
+        };
+        let decoded = decode_body(&frame, &Limits::to_kernel()).unwrap();
+        assert_eq!(decoded, message.message);
     }
 
     #[test]
     fn what_is_no_message_is_a_fault_and_what_is_for_nobody_is_none() {
-        let long = format!(r#"{{"msg_id":"{}","msg_type":"x"}}"#, "a".repeat(20_000));
-        for header in [
-            "",
-            "[]",
-            "{}",
-            "nonsense",
-            r#"{"msg_id":NaN}"#,
-            &long,
-            r#"{"msg_id":"a","msg_type":"b","c":NaN}"#,
-        ] {
-            assert!(read(Form::V1, frame(header, "{}")).is_err(), "{header:.80}");
-        }
+        assert!(read(Form::V1, frame(HEADER, "{}")).unwrap().is_some());
+        let text = format!(r#"{{"header":{HEADER},"content":{{ }},"channel":"control"}}"#);
+        assert!(read(Form::Text, Message::text(text)).unwrap().is_some());
+        assert!(read(Form::V1, frame("[]", "{}")).is_err());
         assert!(read(Form::V1, Message::binary(vec![0xff; 300])).is_err());
         assert!(read(Form::V1, Message::text("{}")).is_err());
         for text in [

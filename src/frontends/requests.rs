@@ -5,18 +5,16 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use axum::extract::ws::close_code;
-use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::timeout;
 
 use super::cell::{framed, run};
-use super::content;
+use super::content::{self, Failure};
 use super::hub::{Hub, Joined, Parent};
-use super::outbox::Outbox;
-use super::wire::Received;
-use crate::jupyter::{Channel, WantedCell};
+use super::message::Request;
+use super::outbox::{Outbox, Why};
+use crate::jupyter::{Asked, Channel, ContentError};
 
 /// Requests of one client that may wait.
 const MOST_WAITING: usize = 4_096;
@@ -25,7 +23,7 @@ const START_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A client and what it wants.
 #[derive(Debug)]
-pub(super) struct Client {
+pub struct Client {
     hub: Arc<Hub>,
     outbox: Arc<Outbox>,
     shell: Lane,
@@ -41,23 +39,17 @@ struct Lane {
 
 #[derive(Debug)]
 struct Waiting {
-    request: Received,
+    request: Request,
     /// One before it has failed: it is not to run.
     is_aborted: bool,
     /// What it takes of the room that all have together.
     _room: OwnedSemaphorePermit,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Shutdown {
-    restart: bool,
-}
-
 impl Client {
     /// A client that has joined. Its requests are answered until it is gone; a cell that runs by then
-    /// goes on.
-    pub(super) fn start(joined: &Joined) -> Arc<Self> {
+    /// goes on. To be called within a runtime of tokio.
+    pub fn start(joined: &Joined) -> Arc<Self> {
         let client = Arc::new(Self {
             hub: Arc::clone(&joined.hub),
             outbox: Arc::clone(&joined.outbox),
@@ -70,8 +62,9 @@ impl Client {
         client
     }
 
-    /// Takes a request. If too many wait the client is cut off.
-    pub(super) fn take(self: &Arc<Self>, request: Received, room: OwnedSemaphorePermit) {
+    /// Takes a request; the permit is kept until it has been answered. If more than 4,096 wait the
+    /// client is cut off.
+    pub fn take(self: &Arc<Self>, request: Request, room: OwnedSemaphorePermit) {
         if !matches!(request.channel, Channel::Shell | Channel::Control) {
             // Nobody is asked for input, so an answer to that is nobody's.
             tracing::debug!(channel = ?request.channel, request.msg_type, "a message for nobody");
@@ -90,7 +83,7 @@ impl Client {
         };
         if !lane.put(waiting) {
             let reason = format!("more than {MOST_WAITING} requests wait");
-            self.outbox.cut_off(close_code::POLICY, &reason);
+            self.outbox.cut_off(Why::Flooding, &reason);
         }
     }
 
@@ -126,45 +119,78 @@ impl Client {
         }
     }
 
-    async fn execute(&self, request: &Received, parent: &Parent, is_aborted: bool) {
+    async fn execute(&self, request: &Request, parent: &Parent, is_aborted: bool) {
         let (hub, outbox) = (&self.hub, &*self.outbox);
         if is_aborted {
             let reply = content::aborted(hub.execution_count());
             return framed(hub, outbox, Channel::Shell, parent, "execute_reply", &reply);
         }
-        let wanted = match WantedCell::parse(&request.content) {
-            Ok(wanted) => wanted,
-            Err(error) => return outbox.cut_off(close_code::INVALID, &error.to_string()),
+        let (has_failed, stops) = match Asked::parse(&request.msg_type, &request.content) {
+            Ok(asked) => {
+                let wanted = asked.cell();
+                let stops = wanted.stops_on_error;
+                (run(hub, outbox, parent, wanted).await, stops)
+            }
+            Err(error) => {
+                self.refuse_cell(parent, &error);
+                (true, true)
+            }
         };
-        let stops = wanted.stops_on_error();
-        if run(hub, outbox, parent, wanted).await && stops {
+        if has_failed && stops {
             for waiting in self.shell.waiting().iter_mut() {
                 waiting.is_aborted = waiting.request.msg_type == "execute_request";
             }
         }
     }
 
+    /// A cell that makes no sense: nobody else is told of it.
+    fn refuse_cell(&self, parent: &Parent, error: &ContentError) {
+        let (hub, outbox) = (&self.hub, &*self.outbox);
+        let failure = Failure::senseless(error);
+        let published = |msg_type: &'static str, content| {
+            hub.answer(outbox, Channel::Iopub, msg_type, parent, &content, None);
+        };
+        published("status", content::status("busy"));
+        published("error", failure.error());
+        let reply = content::execute_reply(Some(&failure), hub.execution_count());
+        hub.answer(
+            outbox,
+            Channel::Shell,
+            "execute_reply",
+            parent,
+            &reply,
+            None,
+        );
+        published("status", content::status("idle"));
+    }
+
     /// Everything but cells.
-    async fn other(&self, request: &Received, parent: &Parent) {
-        let msg_type = request.msg_type.as_str();
-        if let Some((reply_type, reply)) = content::plain_reply(msg_type, &request.content) {
-            return framed(
-                &self.hub,
-                &self.outbox,
-                request.channel,
-                parent,
-                reply_type,
-                &reply,
-            );
+    async fn other(&self, request: &Request, parent: &Parent) {
+        let (msg_type, channel) = (request.msg_type.as_str(), request.channel);
+        let (hub, outbox) = (&self.hub, &*self.outbox);
+        if msg_type == "kernel_info_request" {
+            return self.kernel_info(channel, parent).await;
         }
-        match msg_type {
-            "kernel_info_request" => self.kernel_info(request.channel, parent).await,
-            // Old clients have it on the shell.
-            "shutdown_request" => {
-                self.shut_down(request.channel, parent, &request.content)
-                    .await;
+        let asked = Asked::parse(msg_type, &request.content);
+        let known = match &asked {
+            Ok(asked) => content::plain_reply(msg_type, asked),
+            Err(error) => content::plain_reply(msg_type, &Asked::default())
+                .map(|(reply_type, _)| (reply_type, Failure::senseless(error).reply())),
+        };
+        if let Some((reply_type, reply)) = known {
+            return framed(hub, outbox, channel, parent, reply_type, &reply);
+        }
+        if msg_type != "shutdown_request" {
+            tracing::debug!(msg_type, "a request that nothing here knows");
+            return;
+        }
+        // Old clients have it on the shell.
+        match asked {
+            Ok(asked) => self.shut_down(channel, parent, asked.wants_restart()).await,
+            Err(error) => {
+                let reply = Failure::senseless(&error).reply();
+                framed(hub, outbox, channel, parent, "shutdown_reply", &reply);
             }
-            _ => tracing::debug!(msg_type, "a request that nothing here knows"),
         }
     }
 
@@ -198,8 +224,7 @@ impl Client {
         );
     }
 
-    async fn shut_down(&self, channel: Channel, parent: &Parent, content: &[u8]) {
-        let Shutdown { restart } = serde_json::from_slice(content).unwrap_or_default();
+    async fn shut_down(&self, channel: Channel, parent: &Parent, restart: bool) {
         // Until it is answered the hub is not closed.
         let answering = self.hub.hold();
         if restart {

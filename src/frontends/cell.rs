@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::content::{self, Failure, RESTARTING};
+use super::content::{self, Failure};
 use super::hub::{Hub, Parent};
 use super::outbox::Outbox;
-use crate::execution::{LiveEvent, LiveOutput, Outcome, ReportedState};
+use crate::execution::{LiveEvent, LiveOutput, Outcome};
 use crate::jupyter::{Channel, WantedCell};
 use crate::output::Characters;
 use crate::session::{Cell, Execution, Policy, Receipt};
@@ -48,7 +48,7 @@ pub(super) async fn run(
         on_interrupt: ON_INTERRUPT,
         ..Cell::default()
     };
-    let (mut execution, own) = hub.execute(cell);
+    let (mut execution, mut own) = hub.execute(cell);
     let live = execution.take_live();
     let mut turn = execution.turn();
     let mut running = Running {
@@ -66,17 +66,19 @@ pub(super) async fn run(
         // It has not run, and nobody wants it any more.
         () = client.ended() => return true,
     };
-    let floor = hub.floor().await;
-    if begun.is_ok() {
-        running.execution_count = begun.as_ref().ok().copied();
-    }
+    // One that did not run has no turn among the events.
+    let telling = match begun {
+        Ok(_count) => own.telling().await,
+        Err(_) => hub.tell().await,
+    };
+    running.execution_count = begun.as_ref().ok().copied();
     running.begin(&wanted.code).await;
     let (outcome, receipt) = match begun {
         Ok(_count) => running.follow(&mut execution, live).await,
         Err(finished) => finished,
     };
     let has_failed = running.finish(client, &outcome, receipt).await;
-    drop((floor, own));
+    drop((telling, own));
     has_failed
 }
 
@@ -108,10 +110,10 @@ pub(super) fn framed(
 
 impl Running<'_> {
     async fn begin(&self, code: &str) {
-        let busy = content::status("busy");
-        self.hub.publish("status", self.parent, &busy).await;
+        self.hub.room().await;
         let input = content::execute_input(code, self.execution_count);
-        self.show("execute_input", &input).await;
+        let input = (!self.is_silent).then_some(&input);
+        self.hub.begin_cell(self.parent, input);
     }
 
     async fn follow(
@@ -163,7 +165,7 @@ impl Running<'_> {
 
     async fn finish(&self, client: &Outbox, outcome: &Outcome, receipt: Receipt) -> bool {
         let report = &outcome.kernel;
-        self.hub.note(report.generation, report.execution_count);
+        self.hub.note(report.execution_count);
         if let Some(notices) = content::notices(outcome) {
             self.show("stream", &content::stream("stderr", &notices))
                 .await;
@@ -186,11 +188,7 @@ impl Running<'_> {
             &reply,
             Some(receipt),
         );
-        hub.publish_now("status", parent, &content::status("idle"));
-        let is_lost = report.state == ReportedState::Lost;
-        if is_lost && !hub.session().is_closed() {
-            hub.publish_state(RESTARTING);
-        }
+        hub.end_cell(parent);
         failure.is_some()
     }
 }

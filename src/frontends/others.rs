@@ -1,15 +1,15 @@
-//! What cells do that no client of ours has handed over, published from the session's events.
+//! What cells do that no client of ours has handed over, and what the kernel does, published from
+//! the session's events.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::ws::close_code;
-use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
-use super::content::{self, Failure, RESTARTING};
+use super::content::{self, Failure, IDLE, RESTARTING, STARTING};
 use super::hub::{Hub, Parent, date};
-use super::kernels::Kernels;
+use super::telling::{Telling, Whose};
+use super::watched::Frontends;
 use crate::execution::{LossReason, Outcome};
 use crate::ids::random_hex;
 use crate::jupyter::header;
@@ -20,13 +20,18 @@ use crate::session::{Event, EventKind, EventStream};
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Publishes what happens in a session until nobody uses the hub or the session is closed.
-pub(super) async fn follow(kernels: Arc<Kernels>, hub: Arc<Hub>, mut events: EventStream) {
+pub(super) async fn follow(frontends: Arc<Frontends>, hub: Arc<Hub>, mut events: EventStream) {
     let mut others = Others {
         hub: Arc::clone(&hub),
         running: Running::default(),
     };
     let mut users = hub.users.subscribe();
     let session = hub.session().clone();
+    // Its end is still to come, if it has not begun after this.
+    if let Some(running) = session.running() {
+        let started = (running.execution_count, running.code);
+        others.begin(running.cell, Some(started)).await;
+    }
     loop {
         let unused = async {
             drop(
@@ -43,7 +48,7 @@ pub(super) async fn follow(kernels: Arc<Kernels>, hub: Arc<Hub>, mut events: Eve
             },
             () = session.closed() => break,
             () = unused => {
-                if kernels.leave(&hub) {
+                if frontends.leave(&hub) {
                     return;
                 }
                 // Somebody has come meanwhile.
@@ -51,13 +56,17 @@ pub(super) async fn follow(kernels: Arc<Kernels>, hub: Arc<Hub>, mut events: Eve
             }
         }
     }
-    kernels.forget(&hub);
+    frontends.forget(&hub);
     others.finish(None);
+    hub.is_over();
     let told = async { drop(users.wait_for(|users| users.cells == 0).await) };
     drop(timeout(LAST_WORDS, told).await);
-    hub.publish_state("dead");
-    hub.close(close_code::AWAY, "the session was closed");
+    hub.kernel_does(&["dead"]);
+    hub.close("the session was closed");
 }
+
+/// The number of a cell in its kernel, and its code.
+type Started = (u64, Arc<str>);
 
 /// The cell of another that runs.
 #[derive(Debug)]
@@ -65,9 +74,7 @@ struct Current {
     cell: u64,
     parent: Parent,
     execution_count: Option<u64>,
-    /// Its kernel was lost; told once the cell has been told.
-    was_lost: bool,
-    _floor: Option<OwnedMutexGuard<()>>,
+    _telling: Telling,
 }
 
 #[derive(Debug, Default)]
@@ -75,7 +82,7 @@ enum Running {
     #[default]
     Nothing,
     /// A cell of a client of ours: `cell` tells what it does.
-    Own,
+    Own(u64),
     Others(Current),
 }
 
@@ -87,29 +94,44 @@ struct Others {
 
 impl Others {
     async fn event(&mut self, event: Event) {
-        let generation = event.generation;
         match (event.cell, event.kind) {
-            (None, EventKind::KernelState { from, to, reason }) => self.state(from, to, &reason),
+            (None, EventKind::KernelState { from, to, reason }) => {
+                self.hub.kernel_does(states(from, to, &reason));
+            }
             (_, EventKind::Lagged { missed }) => self.lagged(missed),
-            (Some(cell), EventKind::CellStarted) => drop(self.begin(cell, generation).await),
+            (
+                Some(cell),
+                EventKind::CellStarted {
+                    execution_count,
+                    code,
+                },
+            ) => {
+                self.begin(cell, Some((execution_count, code))).await;
+            }
             (Some(cell), EventKind::CellFinished { outcome }) => {
-                let is_told = match &self.running {
-                    Running::Nothing => false,
-                    Running::Own => true,
-                    Running::Others(current) => current.cell == cell,
-                };
-                if is_told {
+                if self.is_running(cell) {
                     self.finish(Some(&outcome));
+                } else {
+                    // If it is a client's that has missed its turn, it has it now.
+                    self.hub.begins(cell).await;
                 }
             }
             (Some(cell), kind) => {
-                if let Some(current) = self.begin(cell, generation).await {
+                if let Some(current) = self.begin(cell, None).await {
                     let parent = current.parent.clone();
                     let count = current.execution_count;
                     self.output(kind, &parent, count);
                 }
             }
             (None, _) => {}
+        }
+    }
+
+    fn is_running(&self, cell: u64) -> bool {
+        match &self.running {
+            Running::Nothing => false,
+            Running::Own(own) => *own == cell,
+            Running::Others(current) => current.cell == cell,
         }
     }
 
@@ -128,38 +150,40 @@ impl Others {
 
     /// A cell runs: if it is another's and was not told yet, it is told now. `None` if it is a
     /// client's of ours.
-    async fn begin(&mut self, cell: u64, generation: u64) -> Option<&Current> {
-        let is_told = matches!(&self.running, Running::Others(current) if current.cell == cell);
-        if !is_told {
+    async fn begin(&mut self, cell: u64, started: Option<Started>) -> Option<&Current> {
+        if !self.is_running(cell) {
             // One runs at a time, so whatever was told before has ended.
             self.finish(None);
-            self.running = if self.hub.is_own(cell) {
-                Running::Own
-            } else {
-                Running::Others(self.busy(cell, generation).await)
+            self.running = match self.hub.begins(cell).await {
+                Whose::Own => Running::Own(cell),
+                Whose::Others => Running::Others(self.busy(cell, started).await),
             };
         }
         match &self.running {
             Running::Others(current) => Some(current),
-            Running::Nothing | Running::Own => None,
+            Running::Nothing | Running::Own(_) => None,
         }
     }
 
-    async fn busy(&self, cell: u64, generation: u64) -> Current {
-        let floor = self.hub.floor().await;
-        let execution_count = self.hub.next_execution_count(generation);
+    async fn busy(&self, cell: u64, started: Option<Started>) -> Current {
+        let telling = self.hub.tell().await;
+        let (execution_count, code) = started.or_else(|| self.still_running(cell)).unzip();
         let parent = made_up_parent();
-        self.hub
-            .publish_now("status", &parent, &content::status("busy"));
-        let input = content::execute_input("", execution_count);
-        self.hub.publish_now("execute_input", &parent, &input);
+        let input = content::execute_input(&code.unwrap_or_default(), execution_count);
+        self.hub.begin_cell(&parent, Some(&input));
         Current {
             cell,
             parent,
             execution_count,
-            was_lost: false,
-            _floor: floor,
+            _telling: telling,
         }
+    }
+
+    /// Of a cell whose beginning was missed.
+    fn still_running(&self, cell: u64) -> Option<Started> {
+        let running = self.hub.session().running();
+        let running = running.filter(|running| running.cell == cell)?;
+        Some((running.execution_count, running.code))
     }
 
     /// The cell that runs has ended; without a result if that was missed.
@@ -169,8 +193,7 @@ impl Others {
         };
         let parent = &current.parent;
         if let Some(outcome) = outcome {
-            let report = &outcome.kernel;
-            self.hub.note(report.generation, report.execution_count);
+            self.hub.note(outcome.kernel.execution_count);
             if let Some(notices) = content::notices(outcome) {
                 let content = content::stream("stderr", &notices);
                 self.hub.publish_now("stream", parent, &content);
@@ -179,40 +202,38 @@ impl Others {
                 self.hub.publish_now("error", parent, &failure.error());
             }
         }
-        self.hub
-            .publish_now("status", parent, &content::status("idle"));
-        if current.was_lost {
-            self.hub.publish_state(RESTARTING);
-        }
-    }
-
-    /// A kernel that is lost is told, because its state is.
-    fn state(&mut self, from: KernelState, to: KernelState, reason: &str) {
-        let was_alive = matches!(from, KernelState::Idle | KernelState::Busy);
-        let is_gone = to == KernelState::Restarting || (to == KernelState::Dead && was_alive);
-        if !is_gone || reason == LossReason::SessionClosed.word() {
-            return;
-        }
-        match &mut self.running {
-            Running::Nothing => self.hub.publish_state(RESTARTING),
-            Running::Own => {}
-            Running::Others(current) => current.was_lost = true,
-        }
+        self.hub.end_cell(parent);
     }
 
     /// More came at once than this could hand on: said where it is missing.
     fn lagged(&mut self, missed: u64) {
         let parent = match &self.running {
             Running::Others(current) => current.parent.clone(),
-            Running::Nothing | Running::Own => Parent::none(),
+            Running::Nothing | Running::Own(_) => Parent::none(),
         };
-        if matches!(self.running, Running::Own) {
+        if matches!(self.running, Running::Own(_)) {
             // What is missing is told by the cell itself.
             return;
         }
         let sentence = format!("\n[{missed} events of this session are missing here]\n");
         let content = content::stream("stderr", &sentence);
         self.hub.publish_now("stream", &parent, &content);
+    }
+}
+
+/// What front ends are told of a change of the kernel: that one is lost, and up to when the next is
+/// there. The first is a matter of its cell, and what a closed session does of its end.
+fn states(from: KernelState, to: KernelState, reason: &str) -> &'static [&'static str] {
+    use KernelState::{Busy, Dead, Idle, Interrupting, Restarting};
+    let is_closed = reason == LossReason::SessionClosed.word();
+    match (from, to) {
+        (_, Dead) if is_closed => &[],
+        (_, Restarting) => &[RESTARTING, STARTING],
+        // If it could not be started the next cell tries again, and says why.
+        (Restarting, Idle | Dead) => &[IDLE],
+        // The next one is started when a cell needs it; until then nothing is amiss.
+        (Idle | Busy | Interrupting, Dead) => &[RESTARTING, STARTING, IDLE],
+        _ => &[],
     }
 }
 

@@ -3,29 +3,15 @@
 use serde_json::{Value, json};
 
 use crate::execution::{ErrorClass, Outcome, Status};
-use crate::jupyter::PROTOCOL_VERSION;
-use crate::server::VERSION;
+use crate::jupyter::{Asked, ContentError, PROTOCOL_VERSION};
 
-/// The name under which kernels are asked for.
-pub(super) const SPEC_NAME: &str = "python3";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What front ends are told of a kernel whose state is lost: the next one is there, or will be.
 pub(super) const RESTARTING: &str = "restarting";
-
-/// Our only kernelspec, as Jupyter Server describes one.
-pub(super) fn kernelspec() -> Value {
-    json!({
-        "name": SPEC_NAME,
-        "spec": {
-            "argv": [],
-            "env": {},
-            "display_name": "Python (Warmcell)",
-            "language": "python",
-            "interrupt_mode": "message",
-            "metadata": {},
-        },
-        "resources": {},
-    })
-}
+/// The next one comes.
+pub(super) const STARTING: &str = "starting";
+/// It is there.
+pub(super) const IDLE: &str = "idle";
 
 /// What a kernel is; its version of Python is not known before it was started once.
 pub(super) fn kernel_info(python: Option<&str>) -> Value {
@@ -52,17 +38,11 @@ pub(super) fn kernel_info(python: Option<&str>) -> Value {
 
 /// The reply to what a request asks that we answer plainly; `None` if nothing here knows it. The
 /// type of the reply comes first.
-pub(super) fn plain_reply(msg_type: &str, content: &[u8]) -> Option<(&'static str, Value)> {
-    let cursor = || {
-        let content: Option<Value> = serde_json::from_slice(content).ok();
-        content
-            .and_then(|content| content.get("cursor_pos")?.as_u64())
-            .unwrap_or(0)
-    };
+pub(super) fn plain_reply(msg_type: &str, asked: &Asked) -> Option<(&'static str, Value)> {
     Some(match msg_type {
         "is_complete_request" => ("is_complete_reply", json!({ "status": "unknown" })),
         "complete_request" => {
-            let cursor = cursor();
+            let cursor = asked.cursor_pos();
             let reply = json!({
                 "status": "ok",
                 "matches": [],
@@ -134,6 +114,23 @@ impl Failure {
             // Front ends show the traceback and nothing else: it says what became of the kernel.
             traceback: beside.notices.clone(),
         })
+    }
+
+    /// Of a request that makes no sense.
+    pub(super) fn senseless(error: &ContentError) -> Self {
+        let sentence = error.to_string();
+        Self {
+            ename: "ValueError".to_owned(),
+            evalue: sentence.clone(),
+            traceback: vec![sentence],
+        }
+    }
+
+    /// The reply to a request that is no cell.
+    pub(super) fn reply(&self) -> Value {
+        let mut reply = self.error();
+        reply["status"] = "error".into();
+        reply
     }
 
     /// The content of an `error` message.
