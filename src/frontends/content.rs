@@ -128,9 +128,12 @@ impl Failure {
 
     /// The reply to a request that is no cell.
     pub(super) fn reply(&self) -> Value {
-        let mut reply = self.error();
-        reply["status"] = "error".into();
-        reply
+        json!({
+            "status": "error",
+            "ename": self.ename,
+            "evalue": self.evalue,
+            "traceback": self.traceback,
+        })
     }
 
     /// The content of an `error` message.

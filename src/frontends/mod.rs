@@ -1,7 +1,7 @@
 //! Sessions as Jupyter's front ends see them: requests in, messages out.
 //!
 //! This is the translation alone, whatever carries the messages: it knows no socket, no HTTP and no
-//! ZeroMQ. Who carries them makes an [`Outbox`] for each client ([`Frontends::outbox`]), joins with
+//! `ZeroMQ`. Who carries them makes an [`Outbox`] for each client ([`Frontends::outbox`]), joins with
 //! it those who watch a session ([`Frontends::join`]), hands over what the client sends
 //! ([`Client::take`]) and sends what the outbox gives out ([`Outbox::next`]): for each message its
 //! channel, header, parent, metadata, content and buffers, as bytes.

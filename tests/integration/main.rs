@@ -28,6 +28,7 @@ mod endings;
 mod exits;
 mod folders_swept;
 mod frames;
+mod frontends;
 mod games;
 mod hostile;
 mod jupyter_kit;

@@ -5,9 +5,11 @@ use std::time::Duration;
 use futures_util::SinkExt;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::jupyter_kit::{Form, House, frame, in_short};
+use crate::jupyter_kit::{Client, Form, House, ask, frame, in_short};
+use crate::server_kit::Home;
 use crate::support::{SAFETY, run};
 
 const HEADER: &str = r#"{"msg_id":"a","msg_type":"execute_request"}"#;
@@ -126,7 +128,7 @@ async fn long_messages_and_many_sockets_have_their_bounds() {
     let path = format!("/api/kernels/{}/channels", session.id());
     let refused = loop {
         let stream = house.stream().await;
-        match crate::jupyter_kit::Client::open(stream, &path, Form::V1).await {
+        match Client::open(stream, &path, Form::V1).await {
             Ok(client) => many.push(client),
             Err(error) => break error.to_string(),
         }
@@ -139,10 +141,7 @@ async fn long_messages_and_many_sockets_have_their_bounds() {
     let begun = std::time::Instant::now();
     loop {
         let stream = house.stream().await;
-        if crate::jupyter_kit::Client::open(stream, &path, Form::V1)
-            .await
-            .is_ok()
-        {
+        if Client::open(stream, &path, Form::V1).await.is_ok() {
             break;
         }
         assert!(begun.elapsed() < SAFETY, "no place comes free");
@@ -185,4 +184,67 @@ async fn a_kernel_that_dies_is_told_and_the_next_cell_has_another() {
     .await;
     while client.next().await.unwrap().content["execution_state"] != "restarting" {}
     house.close().await;
+}
+
+/// Twelve clients that read nothing, each of a session of its own, and none of them too far behind
+/// by itself: 14 MiB for each would be 168.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_for_all_clients_together_is_bounded() {
+    let home = Home::new();
+    home.json("a", "1");
+    let (socket, pid) = (home.socket(), home.server());
+    let connect = async || UnixStream::connect(&socket).await.unwrap();
+    let mut paths = Vec::new();
+    for _ in 0..12 {
+        let made = ask(connect().await, "POST", "/api/kernels", "", &json!({})).await;
+        assert_eq!(made.0, 201, "{}", made.1);
+        let id = made.1["id"].as_str().unwrap();
+        paths.push(format!("/api/kernels/{id}/channels"));
+    }
+    let open = async |path: &str| Client::open(connect().await, path, Form::V1).await.unwrap();
+    let before = peak_memory(pid);
+    let mut slow = Vec::new();
+    let mut cells = tokio::task::JoinSet::new();
+    for path in &paths {
+        slow.push(open(path).await);
+        let mut reader = open(path).await;
+        cells.spawn(async move {
+            let code = "import os\nfor _ in range(14 * 16): os.write(1, b'x' * 65536)";
+            let header = reader.execute(code).await;
+            reader.ends(&header).await;
+        });
+    }
+    tokio::time::timeout(2 * SAFETY, cells.join_all())
+        .await
+        .expect("cells are held up");
+    let rise = peak_memory(pid) - before;
+    assert!(rise < 160 << 20, "{} MiB more", rise >> 20);
+    // Some were cut off, not all: those that are left get what waits for them.
+    let mut cut_off = 0;
+    for mut client in slow {
+        let close = loop {
+            match client.next().await {
+                Ok(message) if message.content["execution_state"] == "idle" => break None,
+                Ok(_) => {}
+                Err(close) => break Some(close),
+            }
+        };
+        cut_off += usize::from(close.is_some());
+        // Who still does not read ten seconds later is told nothing more.
+        if let Some(Some(close)) = close {
+            assert_eq!(u16::from(close.code), 1013);
+            let reason = close.reason.as_str();
+            assert!(reason.contains("for all clients together"), "{reason}");
+        }
+    }
+    assert!((7..12).contains(&cut_off), "{cut_off} were cut off");
+    home.end().await;
+}
+
+/// The most memory that a process has had, in bytes.
+fn peak_memory(pid: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|it| it.starts_with("VmHWM")).unwrap();
+    let kilobytes: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kilobytes << 10
 }

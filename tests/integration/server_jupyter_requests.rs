@@ -4,7 +4,7 @@ use futures_util::SinkExt;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::jupyter_kit::{Form, House, frame, in_short};
+use crate::jupyter_kit::{Form, House, Received, frame, in_short};
 use crate::support::Signal;
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn a_request_that_makes_no_sense_is_answered_and_ends_nothing() {
         ] {
             let header = client.send("shell", "execute_request", &content).await;
             let messages = client.all_of(&header).await;
-            let kinds: Vec<&str> = messages.iter().map(|it| it.kind()).collect();
+            let kinds: Vec<&str> = messages.iter().map(Received::kind).collect();
             assert_eq!(kinds, ["status", "error", "execute_reply", "status"]);
             let reply = &messages[2].content;
             assert_eq!(reply["status"], "error", "{content}");

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use crate::command_kit::{Running, assert_nothing_left, piped};
 use crate::jupyter_kit::{Client, Form, ask, environment};
 use crate::lifecycle_support::signal;
-use crate::support::{Place, SAFETY, finish, python, pythons, text};
+use crate::support::{Place, finish, python, pythons, text};
 
 /// Versions of the clients, and the folder that holds them.
 const CLIENTS: [&str; 3] = [
@@ -156,71 +156,6 @@ async fn a_token_may_come_from_a_private_file_and_is_not_printed_then() {
         );
     }
     assert_nothing_left(&place).await;
-}
-
-/// Eight clients that read nothing, each of a session of its own: 16 MiB for each would be 128.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waits_for_all_clients_together_is_bounded() {
-    let place = Place::new();
-    let served = Served::start(&place, &["--tcp", "127.0.0.1:0"]);
-    let (pid, token) = (served.server.pid(), &served.token);
-    let right = format!("authorization: token {token}\r\n");
-    let mut paths = Vec::new();
-    for _ in 0..8 {
-        let stream = served.connect().await;
-        let (status, kernel) = ask(stream, "POST", "/api/kernels", &right, &json!({})).await;
-        assert_eq!(status, 201, "{kernel}");
-        let id = kernel["id"].as_str().unwrap();
-        paths.push(format!("/api/kernels/{id}/channels?token={token}"));
-    }
-    let before = peak_memory(pid);
-    let mut slow = Vec::new();
-    let mut cells = tokio::task::JoinSet::new();
-    for path in &paths {
-        slow.push(open(&served, path).await);
-        let mut reader = open(&served, path).await;
-        cells.spawn(async move {
-            let code = "import os\nfor _ in range(18 * 16): os.write(1, b'x' * 65536)";
-            let header = reader.execute(code).await;
-            reader.ends(&header).await;
-        });
-    }
-    tokio::time::timeout(2 * SAFETY, cells.join_all())
-        .await
-        .expect("cells are held up");
-    let rise = peak_memory(pid) - before;
-    assert!(rise < 100 << 20, "{} MiB more", rise >> 20);
-    // Some were cut off, not all: those that are left get what waits for them.
-    let mut cut_off = 0;
-    for mut client in slow {
-        let close = loop {
-            match client.next().await {
-                Ok(message) if message.content["execution_state"] == "idle" => break None,
-                Ok(_) => {}
-                Err(close) => break Some(close.expect("it is told why")),
-            }
-        };
-        if let Some(close) = close {
-            assert_eq!(u16::from(close.code), 1013);
-            assert!(close.reason.contains("too slowly"), "{}", close.reason);
-            cut_off += 1;
-        }
-    }
-    assert!((4..8).contains(&cut_off), "{cut_off} were cut off");
-    served.end(&place).await;
-}
-
-async fn open(served: &Served, path: &str) -> Client<TcpStream> {
-    let stream = served.connect().await;
-    Client::open(stream, path, Form::V1).await.unwrap()
-}
-
-/// The most memory that a process has had, in bytes.
-fn peak_memory(pid: u32) -> usize {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|it| it.starts_with("VmHWM")).unwrap();
-    let kilobytes: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-    kilobytes << 10
 }
 
 #[tokio::test]
