@@ -39,14 +39,14 @@ async fn the_translation_needs_no_socket() {
     let client = Client::start(&joined);
 
     let header = Bytes::from_static(br#"{ "msg_id":"1", "msg_type":"execute_request" }"#);
-    let content = json!({ "code": "print('a'); 2" }).to_string();
+    let content = json!({ "code": "import os; n = os.write(1, b'a\\n'); 2" }).to_string();
     let request = Request::new(Channel::Shell, header.clone(), content.into()).unwrap();
     client.take(request, Arc::clone(&room).try_acquire_owned().unwrap());
     let published = [
         ("status", json!({ "execution_state": "busy" })),
         (
             "execute_input",
-            json!({ "code": "print('a'); 2", "execution_count": 1 }),
+            json!({ "code": "import os; n = os.write(1, b'a\\n'); 2", "execution_count": 1 }),
         ),
         ("stream", json!({ "name": "stdout", "text": "a\n" })),
         (
