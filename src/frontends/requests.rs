@@ -15,6 +15,7 @@ use super::hub::{Hub, Joined, Parent};
 use super::message::Request;
 use super::outbox::{Outbox, Why};
 use crate::jupyter::{Asked, Channel, ContentError};
+use crate::session::Policy;
 
 /// Requests of one client that may wait.
 const MOST_WAITING: usize = 4_096;
@@ -212,7 +213,8 @@ impl Client {
     }
 
     fn interrupt(&self, channel: Channel, parent: &Parent) {
-        self.hub.session().interrupt();
+        // As people mean it, whoever has handed the cell over.
+        self.hub.session().interrupt_by(Policy::Interrupt);
         let reply = json!({ "status": "ok" });
         framed(
             &self.hub,

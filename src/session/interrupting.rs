@@ -87,6 +87,15 @@ impl Session {
             .is_some()
     }
 
+    /// As [`Session::interrupt`], by another policy than the cell's own.
+    pub fn interrupt_by(&self, policy: Policy) -> bool {
+        let current = self.shared.current();
+        current
+            .as_ref()
+            .inspect(|current| policy.interrupt(&current.interrupt))
+            .is_some()
+    }
+
     /// As [`Session::interrupt`], or by another policy than the cell's own; and waits for what comes of
     /// it. `None` if no cell runs; `Some(None)` if it has not ended within `patience`.
     ///

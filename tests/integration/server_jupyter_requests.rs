@@ -3,6 +3,8 @@
 use futures_util::SinkExt;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
+use warmcell::execution::{ReportedState, Status};
+use warmcell::session::Cell;
 
 use crate::jupyter_kit::{Form, House, Received, frame, in_short};
 use crate::support::Signal;
@@ -149,6 +151,15 @@ async fn an_interrupt_keeps_the_state_and_a_second_one_kills() {
             "{words:?}"
         );
     }
+
+    // A cell that came another way too, whatever its own policy is.
+    let code = "import time\nopen('begun', 'w').close()\ntime.sleep(600)";
+    let mut execution = session.execute(Cell::new(code));
+    begun.wait().await;
+    assert_eq!(house.ask("POST", &interrupt, &json!({})).await.0, 204);
+    let outcome = execution.outcome().await;
+    assert_eq!(outcome.status, Status::Interrupted);
+    assert_eq!(outcome.kernel.state, ReportedState::Kept);
 
     // One that does not listen is killed by the second.
     let code = "import time\nwhile True:\n  try:\n    \

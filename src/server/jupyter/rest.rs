@@ -17,7 +17,7 @@ use super::socket;
 use crate::server::body;
 use crate::server::refusal::Refusal;
 use crate::server::{Manager, VERSION};
-use crate::session::Session;
+use crate::session::{Policy, Session};
 
 /// What Jupyter Server answers for kernels, below `/api`.
 pub(in crate::server) fn api() -> Router<Arc<Manager>> {
@@ -119,7 +119,7 @@ async fn interrupt(
     Path(id): Path<String>,
 ) -> Result<StatusCode, Fault> {
     // If nothing runs there is nothing to be done.
-    kernel(&manager, &id)?.interrupt();
+    kernel(&manager, &id)?.interrupt_by(Policy::Interrupt);
     Ok(StatusCode::NO_CONTENT)
 }
 
