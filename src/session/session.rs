@@ -14,9 +14,12 @@ use super::request::{Delivery, Place};
 use super::shelf::{Kept, Shelf};
 use super::status::Facts;
 use super::worker::{Control, Job};
-use super::{Cell, EventKind, EventStream, Execution, SessionName, SessionStatus, Variables};
+use super::{
+    Cell, EventKind, EventStream, Execution, Receipt, SessionName, SessionStatus, Variables,
+};
 use crate::execution::{ErrorClass, Interrupt, LiveEvent, LiveOutput, Outcome, live_output};
 use crate::process::{Usage, usage};
+use crate::tools::ToolTable;
 
 /// What is kept of what a kernel prints while it is ended.
 const LAST_WORDS_BYTES: usize = 1 << 20;
@@ -36,6 +39,8 @@ pub(super) struct Shared {
     pub(super) id: String,
     pub(super) events: EventLog,
     pub(super) facts: Facts,
+    /// What cells may be granted.
+    pub(super) tools: ToolTable,
     pub(super) generation: AtomicU64,
     /// The cell that runs.
     pub(super) current: Mutex<Option<Current>>,
@@ -124,7 +129,9 @@ impl Session {
         } else {
             (None, None)
         };
-        let fault = cell.fault();
+        let ended = CancellationToken::new();
+        let ends = ended.clone().drop_guard();
+        let fault = cell.check(&self.shared.tools).err();
         let place = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(permit) if fault.is_none() => Some(Arc::new(Place::new(cell, sender, permit))),
             Ok(_) | Err(_) => None,
@@ -135,6 +142,8 @@ impl Session {
             live,
             shared: Arc::clone(&self.shared),
             place: place.clone(),
+            ended,
+            cell_id: None,
         };
         let refuse = |answer: oneshot::Sender<Delivery>, class, sentence: &str| {
             let outcome = Outcome::not_run(class, sentence, generation);
@@ -145,7 +154,7 @@ impl Session {
             }));
         };
         if let Some(fault) = fault {
-            refuse(answer, ErrorClass::Usage, &fault);
+            refuse(answer, ErrorClass::Usage, &fault.to_string());
             return execution;
         }
         if self.is_closed() {
@@ -162,6 +171,7 @@ impl Session {
             place,
             answer,
             interrupt,
+            _ends: ends,
         };
         match self.jobs.try_send(job) {
             Ok(()) => {}
@@ -183,6 +193,12 @@ impl Session {
         self.shelf.keep(execution);
     }
 
+    /// Holds a result on its way to a caller who may have gone: dropped before [`Kept::done`] it is kept
+    /// as if the cell had gone on by itself.
+    pub fn hold(&self, execution: Execution, outcome: Outcome, receipt: &Receipt) -> Kept {
+        self.shelf.hold(execution, outcome, receipt)
+    }
+
     /// The oldest cell that goes on, or has ended, without its caller.
     pub fn kept(&self) -> Option<Kept> {
         self.shelf.take()
@@ -199,6 +215,7 @@ impl Session {
             place: Arc::new(Place::without_cell()),
             answer,
             interrupt: Interrupt::new(),
+            _ends: CancellationToken::new().drop_guard(),
         };
         if self.jobs.send(marker).await.is_ok() {
             // The session drops it in its turn.
@@ -221,6 +238,7 @@ impl Session {
             place: Arc::new(Place::for_a_kernel()),
             answer,
             interrupt: Interrupt::new(),
+            _ends: CancellationToken::new().drop_guard(),
         };
         if self.jobs.send(marker).await.is_err() {
             let generation = self.shared.generation.load(Ordering::Relaxed);
