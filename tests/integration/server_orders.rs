@@ -157,7 +157,7 @@ async fn a_caller_who_is_nowhere_is_refused() {
         (
             "home",
             json!("/"),
-            "`caller` has no key \"home\"; it has environment, cwd, umask, python",
+            "`caller` has no key \"home\"; it has environment, cwd, umask, limits, nice, python",
         ),
     ] {
         let sentence = set(key, value);
