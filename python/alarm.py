@@ -51,3 +51,9 @@ def ring_in(seconds: float, ring: Callable[[], None]) -> None:
         _timer = create_timer(_CLOCK_MONOTONIC, event)
     if _timer is not None and signal.getsignal(_SIGNAL) is _handle:
         set_timer(_timer, seconds)
+
+
+def end() -> None:
+    """Nothing rings any more: Python ends without its handlers, and the signal would kill."""
+    if _owner == os.getpid() and signal.getsignal(_SIGNAL) is _handle:
+        signal.signal(_SIGNAL, signal.SIG_IGN)

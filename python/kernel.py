@@ -9,6 +9,7 @@ import gc
 import sys
 
 from . import (
+    alarm,
     carry,
     children,
     failures,
@@ -215,6 +216,7 @@ class Kernel:
         streams.flush()
         platform_calls.flush_c_stdout()
         self._link.send("control", "shutdown_reply", header, {"status": "ok", "restart": False})
+        alarm.end()
         shadow.forget()
         gc.unfreeze()
         for name in list(MODULES):

@@ -1,10 +1,12 @@
 //! What can be said of sessions and their server.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use super::args::PolicyArgument;
+use crate::config::parse_wait;
 
 const SESSIONS_HELP: &str = "\
 Without a subcommand: list.
@@ -58,8 +60,14 @@ pub(super) enum SessionsCommand {
         /// The session.
         name: String,
         /// Wait so many seconds at most; then the result so far is printed.
-        #[arg(short, long, value_name = "SECONDS")]
-        timeout: Option<f64>,
+        #[arg(
+            short,
+            long,
+            value_name = "SECONDS",
+            allow_negative_numbers = true,
+            value_parser = wait
+        )]
+        timeout: Option<Duration>,
     },
     /// Interrupt the cell that runs in one, and say what became of its state.
     Interrupt {
@@ -90,7 +98,20 @@ const SERVE_HELP: &str = "\
 `warmcell exec -s NAME` starts the server by itself; it ends by itself after 10 minutes without a kernel. \
 This command is for those who want to see it, keep it, or end it.
 
-Exit codes: 0 it has ended; 125 it could not be started, or one runs already.";
+Exit codes: 0 it has ended; 2 the address is none; 125 it could not be started, cannot listen, or one runs \
+already.";
+
+/// Seconds, 0 for never.
+fn idle_exit(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_no_number| {
+        format!("it takes whole seconds from 0 (never) to 4294967295, got {text}")
+    })
+}
+
+/// A time to wait.
+fn wait(text: &str) -> Result<Duration, String> {
+    parse_wait(text).map_err(|error| error.to_string())
+}
 
 /// The arguments of `warmcell serve`.
 #[derive(Debug, Args)]
@@ -101,8 +122,19 @@ pub(super) struct ServeArguments {
     pub(super) stop: bool,
 
     /// End by itself after so many seconds without a kernel; 0 for never.
-    #[arg(long, value_name = "SECONDS", conflicts_with = "stop")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        conflicts_with = "stop",
+        allow_negative_numbers = true,
+        value_parser = idle_exit
+    )]
     pub(super) idle_exit: Option<u32>,
+
+    /// Print one JSON object on stdout once it serves, and nothing else: socket, pid, version, home, and
+    /// the address if there is one (`tcp`, with the token unless that came from a file).
+    #[arg(long)]
+    pub(super) json: bool,
 
     /// Listen on a TCP address too (127.0.0.1:8888; port 0 for any): for Jupyter front ends. Whoever has
     /// the token that is printed runs code as you; nothing is encrypted.

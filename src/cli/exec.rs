@@ -176,17 +176,26 @@ async fn start_kernels(
     if let Some(name) = named {
         let directory = arguments.cwd.as_ref().map(|_named| caller.cwd.clone());
         let here = surroundings::directory();
+        let paths = [Some(&caller.cwd), here.as_ref(), caller.python.as_ref()];
+        if let Some(odd) = paths.into_iter().flatten().find(|it| it.to_str().is_none()) {
+            let sentence = format!(
+                "the background server takes paths in UTF-8 alone, and {} is none; leave -s out, or go \
+                 elsewhere",
+                odd.display()
+            );
+            return Err((ErrorClass::Usage, sentence));
+        }
         let home = surroundings::home();
         let remote = Remote::new(name, home, caller, own_limits(), here, directory);
         return Ok(Kernels::Server(Box::new(remote)));
     }
-    let unavailable = |error: SessionError| (ErrorClass::Unavailable, error.to_string());
+    let failed = |error: SessionError| (error.class(), error.to_string());
     let settings = Settings {
         // Between its cells it may wait for a slow reader, as long as that takes.
         kernel_idle_timeout: None,
         ..surroundings::settings()
     };
-    let registry = Registry::start(settings).await.map_err(unavailable)?;
+    let registry = Registry::start(settings).await.map_err(failed)?;
     match registry.session("exec", &caller) {
         Ok(session) => Ok(Kernels::Own {
             registry: Box::new(registry),
@@ -194,7 +203,7 @@ async fn start_kernels(
         }),
         Err(error) => {
             registry.shut_down().await;
-            Err(unavailable(error))
+            Err(failed(error))
         }
     }
 }
@@ -206,20 +215,16 @@ fn grant(arguments: &ExecArguments) -> Result<Grant, String> {
     let Some(names) = &arguments.tools else {
         return Ok(Grant::All);
     };
-    let table = ToolTable::standard();
     let names: std::collections::BTreeSet<String> = names
         .iter()
         .map(|name| name.trim().to_owned())
         .filter(|name| !name.is_empty())
         .collect();
-    if let Some(unknown) = names.iter().find(|name| table.find(name).is_none()) {
-        let known: Vec<&str> = table.iter().map(|tool| tool.spec().name).collect();
-        return Err(format!(
-            "--tools: there is no tool {unknown:?}; there are {}",
-            known.join(", ")
-        ));
+    let grant = Grant::Only(names);
+    match ToolTable::standard().check(&grant) {
+        Ok(()) => Ok(grant),
+        Err(error) => Err(format!("--tools: {error}")),
     }
-    Ok(Grant::Only(names))
 }
 
 async fn refuse(

@@ -156,7 +156,6 @@ impl Remote {
         };
         let order = CellOrder {
             code: cell.code,
-            command: None,
             reset: cell.reset,
             timeout: cell.timeout.map(|timeout| timeout.as_secs_f64()),
             max_tool_calls: cell.max_tool_calls,

@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use super::streams;
 use crate::client::{Found, Home};
 
+/// What stands for nothing.
+const NOTHING: &str = "-";
+
 /// Prints all sessions of a home with their managers; the exit code.
 pub(super) async fn list(home: &Home, is_json: bool) -> io::Result<u8> {
     let managers = home.managers().await;
@@ -47,7 +50,7 @@ fn sessions_of(manager: &Found) -> Vec<Value> {
 }
 
 fn row(session: &Value) -> [String; 6] {
-    let text = |path: &str| session.pointer(path).map_or_else(String::new, shown);
+    let text = |path: &str| shown(session.pointer(path));
     let manager = format!("{} {}", text("/manager/kind"), text("/manager/pid"));
     [
         text("/name"),
@@ -59,17 +62,18 @@ fn row(session: &Value) -> [String; 6] {
     ]
 }
 
-/// A value as people write it.
-fn shown(value: &Value) -> String {
+/// A value as people write it; what is not there, or empty, is a dash.
+pub(super) fn shown(value: Option<&Value>) -> String {
     match value {
-        Value::String(text) => clean(text),
-        Value::Null => String::new(),
-        other => other.to_string(),
+        None | Some(Value::Null) => NOTHING.to_owned(),
+        Some(Value::String(text)) if text.is_empty() => NOTHING.to_owned(),
+        Some(Value::String(text)) => clean(text),
+        Some(other) => other.to_string(),
     }
 }
 
 /// Text that a cell may have made up, without what a terminal would obey.
-fn clean(text: &str) -> String {
+pub(super) fn clean(text: &str) -> String {
     let safe = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     text.chars().map(safe).collect()
 }
@@ -93,7 +97,7 @@ fn print_table<const N: usize>(rows: &[[String; N]]) -> io::Result<()> {
 
 /// Prints one session.
 pub(super) fn show(session: &Value) -> io::Result<()> {
-    let text = |path: &str| session.pointer(path).map_or_else(String::new, shown);
+    let text = |path: &str| shown(session.pointer(path));
     let mut facts = vec![
         ("session", format!("{}, {}", text("/name"), text("/state"))),
         (
@@ -129,8 +133,7 @@ pub(super) fn show(session: &Value) -> io::Result<()> {
         facts.push(("kernel", kernel));
     }
     if let Some(running) = session.get("running") {
-        let since = running.get("since").map_or_else(String::new, shown);
-        let cell = running.get("cell").map_or_else(String::new, shown);
+        let [since, cell] = ["since", "cell"].map(|key| shown(running.get(key)));
         facts.push(("running", format!("cell {cell} since {since}")));
     }
     let number = |path: &str| session.pointer(path).and_then(Value::as_u64);
@@ -157,12 +160,12 @@ pub(super) fn show(session: &Value) -> io::Result<()> {
     let variables = variables.and_then(Value::as_array).into_iter().flatten();
     let mut rows = vec![["  NAME", "TYPE", "SIZE", "LENGTH"].map(str::to_owned)];
     rows.extend(variables.map(|variable| {
-        let text = |key: &str| variable.get(key).map_or_else(String::new, shown);
+        let text = |key: &str| shown(variable.get(key));
         let size = variable.get("size").and_then(Value::as_u64);
         [
             format!("  {}", text("name")),
             text("type"),
-            size.map_or_else(String::new, bytes_in_words),
+            size.map_or_else(|| NOTHING.to_owned(), bytes_in_words),
             text("shape"),
         ]
     }));
@@ -187,37 +190,4 @@ fn bytes_in_words(bytes: u64) -> String {
         number /= 1000.0;
     }
     format!("{number:.1} TB")
-}
-
-/// An event in one line.
-pub(super) fn event_line(event: &Value) -> String {
-    let text = |path: &str| event.pointer(path).map_or_else(String::new, shown);
-    let cell = event
-        .get("cell")
-        .map_or_else(String::new, |cell| format!(" cell {cell}"));
-    let detail = match text("/kind").as_str() {
-        "kernel_state" => format!("{} -> {} ({})", text("/from"), text("/to"), text("/reason")),
-        "stdout" | "stderr" => format!(
-            "{:?}",
-            event
-                .get("text")
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-        ),
-        "result" => text("/data"),
-        "tool_started" => format!("{} {}", text("/id"), text("/tool")),
-        "tool_finished" => format!("{} {} ms, ok: {}", text("/id"), text("/ms"), text("/ok")),
-        "cell_finished" => text("/outcome/status"),
-        "kernel_exited" => format!("code {} signal {}", text("/code"), text("/signal")),
-        "lagged" => format!("{} events are missing here", text("/missed")),
-        _ => String::new(),
-    };
-    format!(
-        "{} {:>5}{cell} {} {detail}",
-        text("/at"),
-        text("/seq"),
-        text("/kind")
-    )
-    .trim_end()
-    .to_owned()
 }

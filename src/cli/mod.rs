@@ -5,10 +5,12 @@
 //!   runs cells; - `kernels`: where they run; - `signals`: what interrupts them;
 //! - `show`: prints them; - `writer`: a stream that may block; - `streams`: those that this process
 //!   was given; - `exit`: exit codes, an interface;
-//! - `sessions`: sessions that live on; - `serve`: the background server.
+//! - `sessions`: sessions that live on (`list`, `events`: as people read them); - `serve`: the background
+//!   server.
 
 mod args;
 mod args_sessions;
+mod events;
 mod exec;
 mod exit;
 mod kernels;

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
@@ -14,6 +15,7 @@ use super::args_sessions::ServeArguments;
 use super::{exit, streams, surroundings};
 use crate::client::{Home, READY};
 use crate::config::{ProcessLimits, Settings};
+use crate::execution::{ErrorClass, Outcome};
 use crate::folders::FolderLock;
 use crate::process::{
     Pidfd, Signal, hide_memory, in_a_thread, leave_limits_of_starter, leave_nice_value_of_starter,
@@ -56,12 +58,13 @@ pub(super) fn main(arguments: &ServeArguments) -> ExitCode {
     let runtime = match built {
         Ok(runtime) => runtime,
         Err(error) => {
-            return refuse(arguments, &format!("cannot start: {error}"));
+            let sentence = format!("cannot start: {error}");
+            return refuse(arguments, ErrorClass::Unavailable, &sentence);
         }
     };
     let code = if arguments.stop {
         hide_memory();
-        runtime.block_on(stop())
+        runtime.block_on(stop(arguments))
     } else {
         runtime.block_on(serve(arguments, given))
     };
@@ -75,19 +78,44 @@ fn say(sentence: &str) {
     drop(writeln!(io::stderr(), "warmcell: {sentence}"));
 }
 
+/// One JSON object on stdout.
+fn print(answer: &Value) -> io::Result<()> {
+    let mut stdout = streams::stdout();
+    writeln!(stdout, "{answer}").and_then(|()| stdout.flush())
+}
+
 /// Says why it does not serve, to whoever started it.
-fn refuse(arguments: &ServeArguments, sentence: &str) -> ExitCode {
+fn refuse(arguments: &ServeArguments, class: ErrorClass, sentence: &str) -> ExitCode {
     if arguments.started {
         drop(writeln!(streams::stdout(), "{sentence}"));
     }
-    say(sentence);
-    ExitCode::from(exit::UNAVAILABLE)
+    if arguments.json {
+        // With stdout closed there is nobody to tell.
+        drop(print(&json!({ "error": sentence, "error_class": class })));
+    } else {
+        say(sentence);
+    }
+    ExitCode::from(exit::of(&Outcome::not_run(class, sentence, 0)))
+}
+
+/// What it is to listen on beside its socket.
+struct Tcp {
+    address: String,
+    token: Token,
+    /// Whether whoever starts it knows the token already.
+    is_known: bool,
 }
 
 async fn serve(arguments: &ServeArguments, given: Option<ProcessLimits>) -> ExitCode {
+    let unavailable = |sentence: &str| refuse(arguments, ErrorClass::Unavailable, sentence);
+    // Before anything is begun.
+    let tcp = match wanted_tcp(arguments).await {
+        Ok(tcp) => tcp,
+        Err((class, sentence)) => return refuse(arguments, class, &sentence),
+    };
     if let Err(error) = try_descriptors(DESCRIPTORS) {
         // It would be there for all, and of use to nobody.
-        return refuse(arguments, &error.to_string());
+        return unavailable(&error.to_string());
     }
     let settings = Settings {
         kernel_limits: given,
@@ -104,7 +132,7 @@ async fn serve(arguments: &ServeArguments, given: Option<ProcessLimits>) -> Exit
     let owner = surroundings::user();
     let end = match Signals::new() {
         Ok(signals) => signals,
-        Err(error) => return refuse(arguments, &format!("cannot watch for signals: {error}")),
+        Err(error) => return unavailable(&format!("cannot watch for signals: {error}")),
     };
     let started = if arguments.started {
         match held_lock(&settings) {
@@ -119,10 +147,70 @@ async fn serve(arguments: &ServeArguments, given: Option<ProcessLimits>) -> Exit
     };
     let server = match started {
         Ok(server) => server,
-        Err(error) => return refuse(arguments, &error.to_string()),
+        Err(error) => return unavailable(&error.to_string()),
     };
+    let door = match listen(&server, tcp.as_ref()).await {
+        Ok(door) => door,
+        Err(error) => {
+            server.serve(std::future::ready(())).await;
+            return unavailable(&error.to_string());
+        }
+    };
+    if let Err(error) = announce(arguments, &server, tcp.as_ref().zip(door.as_ref())) {
+        server.serve(std::future::ready(())).await;
+        return unavailable(&format!("cannot say where it listens: {error}"));
+    }
+    let ended = server.serve(end.come()).await;
+    drop(door);
+    match ended {
+        Ended::Idle if !arguments.started => say("ended: there was nothing to do"),
+        _ => {}
+    }
+    ExitCode::SUCCESS
+}
+
+/// The address that was named, if one was, and its token.
+async fn wanted_tcp(arguments: &ServeArguments) -> Result<Option<Tcp>, (ErrorClass, String)> {
+    let Some(address) = arguments.tcp.clone() else {
+        return Ok(None);
+    };
+    TcpDoor::check(&address).map_err(|error| (ErrorClass::Usage, format!("--tcp: {error}")))?;
+    let unavailable = |error: &dyn std::error::Error| (ErrorClass::Unavailable, error.to_string());
+    let file = arguments.token_file.clone();
+    let is_known = file.is_some();
+    let token = match file {
+        None => Token::random(),
+        Some(file) => in_a_thread(move || Token::from_file(&file))
+            .await
+            .map_err(|error| unavailable(&error))?
+            .map_err(|error| unavailable(&error))?,
+    };
+    Ok(Some(Tcp {
+        address,
+        token,
+        is_known,
+    }))
+}
+
+async fn listen(
+    server: &BackgroundServer,
+    tcp: Option<&Tcp>,
+) -> Result<Option<TcpDoor>, ServerError> {
+    let Some(tcp) = tcp else {
+        return Ok(None);
+    };
+    let door = TcpDoor::open(server.manager(), &tcp.address, tcp.token.clone());
+    door.await.map(Some)
+}
+
+/// Says that it serves, and where.
+fn announce(
+    arguments: &ServeArguments,
+    server: &BackgroundServer,
+    tcp: Option<(&Tcp, &TcpDoor)>,
+) -> io::Result<()> {
     if arguments.started {
-        // The client reads to the end of the pipe.
+        // The client reads to the end of the pipe. If it is gone there is nobody to tell.
         drop(
             streams::stdout()
                 .write_all(READY)
@@ -131,63 +219,48 @@ async fn serve(arguments: &ServeArguments, given: Option<ProcessLimits>) -> Exit
         if let Err(error) = let_go_of_standard_streams() {
             tracing::warn!(%error, "the client may wait for ever");
         }
-    } else {
-        let path = server.path().display().to_string();
-        say(&format!(
-            "serving at {path}; Ctrl-C or `warmcell serve --stop` ends it"
-        ));
+        return Ok(());
     }
-    let tcp = match listen(arguments, &server).await {
-        Ok(tcp) => tcp,
-        Err(sentence) => {
-            let code = refuse(arguments, &sentence);
-            server.serve(std::future::ready(())).await;
-            return code;
-        }
-    };
-    let ended = server.serve(end.come()).await;
-    drop(tcp);
-    match ended {
-        Ended::Idle if !arguments.started => say("ended: there was nothing to do"),
-        _ => {}
-    }
-    ExitCode::SUCCESS
-}
-
-/// Listens on the address that was named, if one was, and says where and with which token.
-async fn listen(
-    arguments: &ServeArguments,
-    server: &BackgroundServer,
-) -> Result<Option<TcpDoor>, String> {
-    let Some(address) = &arguments.tcp else {
-        return Ok(None);
-    };
-    let file = arguments.token_file.clone();
-    let token = match file.clone() {
-        None => Token::random(),
-        Some(file) => in_a_thread(move || Token::from_file(&file))
-            .await
-            .map_err(|error| error.to_string())?
-            .map_err(|error| error.to_string())?,
-    };
-    let door = TcpDoor::open(server.manager(), address, token.clone())
-        .await
-        .map_err(|error| error.to_string())?;
-    let address = door.address();
-    if !address.ip().is_loopback() {
+    let path = server.path().display().to_string();
+    say(&format!(
+        "serving at {path}; Ctrl-C or `warmcell serve --stop` ends it"
+    ));
+    if let Some((_, door)) = tcp
+        && !door.address().ip().is_loopback()
+    {
+        let address = door.address();
         say(&format!(
             "WARNING: {address} can be reached from other machines, and nothing is encrypted: whoever \
              sees the token runs code as you"
         ));
     }
-    let token = match file {
-        None => format!("?token={}", token.as_str()),
-        Some(_) => String::new(),
+    let address = tcp.map(|(tcp, door)| {
+        let token = if tcp.is_known {
+            String::new()
+        } else {
+            format!("?token={}", tcp.token.as_str())
+        };
+        format!("http://{}/{token}", door.address())
+    });
+    if arguments.json {
+        let info = server.manager().info();
+        let mut said = json!({
+            "socket": path,
+            "pid": info.pid,
+            "version": info.version,
+            "id": info.id,
+            "home": info.home,
+        });
+        if let (Some(address), Some(said)) = (address, said.as_object_mut()) {
+            said.insert("tcp".to_owned(), address.into());
+        }
+        return print(&said);
+    }
+    let Some(address) = address else {
+        return Ok(());
     };
     let mut stdout = streams::stdout();
-    let said = writeln!(stdout, "http://{address}/{token}").and_then(|()| stdout.flush());
-    said.map_err(|error| format!("cannot say where it listens: {error}"))?;
-    Ok(Some(door))
+    writeln!(stdout, "{address}").and_then(|()| stdout.flush())
 }
 
 /// The lock that came as stdin.
@@ -220,11 +293,19 @@ impl Signals {
 }
 
 /// Ends the server that runs, by its door or else by a signal.
-async fn stop() -> ExitCode {
+async fn stop(arguments: &ServeArguments) -> ExitCode {
+    let told = |stopped: bool, sessions: Option<u64>, sentence: &str| {
+        if arguments.json {
+            // With stdout closed there is nobody to tell.
+            drop(print(&json!({ "stopped": stopped, "sessions": sessions })));
+        } else {
+            say(sentence);
+        }
+        ExitCode::SUCCESS
+    };
     let home = surroundings::home();
     let Some(pid) = home.server_pid() else {
-        say("no background server runs");
-        return ExitCode::SUCCESS;
+        return told(false, Some(0), "no background server runs");
     };
     let asked = match home.server().await {
         Ok(Some(server)) => server.stop().await.ok(),
@@ -236,10 +317,8 @@ async fn stop() -> ExitCode {
     if !stopped(&home).await {
         end(pid, Signal::Kill);
         if !stopped(&home).await {
-            say(&format!(
-                "the background server (process {pid}) does not end"
-            ));
-            return ExitCode::from(exit::UNAVAILABLE);
+            let sentence = format!("the background server (process {pid}) does not end");
+            return refuse(arguments, ErrorClass::Unavailable, &sentence);
         }
     }
     let sessions = match asked {
@@ -247,8 +326,11 @@ async fn stop() -> ExitCode {
         Some(count) if count > 0 => format!(" and its {count} sessions"),
         _ => String::new(),
     };
-    say(&format!("the background server{sessions} has ended"));
-    ExitCode::SUCCESS
+    told(
+        true,
+        asked,
+        &format!("the background server{sessions} has ended"),
+    )
 }
 
 async fn stopped(home: &Home) -> bool {

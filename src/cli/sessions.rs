@@ -2,13 +2,12 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::runtime;
 
 use super::args_sessions::{SessionsArguments, SessionsCommand};
-use super::{exit, list, streams, surroundings};
+use super::{events, exit, list, streams, surroundings};
 use crate::client::{Client, ClientError, Home, Results};
 use crate::execution::{ErrorClass, Outcome};
 use crate::process::hide_memory;
@@ -107,12 +106,7 @@ async fn run(arguments: &SessionsArguments) -> Result<u8, Fault> {
             return print_events(events, arguments.json).await;
         }
         SessionsCommand::Wait { timeout, .. } => {
-            let timeout = timeout.map(|seconds| {
-                Duration::try_from_secs_f64(seconds).map_err(|_out_of_range| {
-                    Fault::Usage(format!("--timeout: {seconds} is no time"))
-                })
-            });
-            let results = client.wait(name, timeout.transpose()?).await?;
+            let results = client.wait(name, *timeout).await?;
             return print_results(results, arguments.json).await;
         }
         SessionsCommand::Interrupt { on_interrupt, .. } => {
@@ -190,7 +184,7 @@ async fn print_events(mut events: Results, is_json: bool) -> Result<u8, Fault> {
             streams::stdout().write_all(&line)?;
         } else {
             let event: Value = serde_json::from_slice(&line).unwrap_or_default();
-            writeln!(streams::stdout(), "{}", list::event_line(&event))?;
+            writeln!(streams::stdout(), "{}", events::event_line(&event))?;
         }
         streams::stdout().flush()?;
     }

@@ -153,13 +153,29 @@ pub(super) fn settings() -> Settings {
 pub(super) fn caller(arguments: &ExecArguments) -> Result<Caller, String> {
     let here = env::current_dir()
         .map_err(|error| format!("the current directory cannot be used ({error}); give --cwd"));
+    let absolute = |path: &PathBuf, here: Result<PathBuf, String>| {
+        if path.is_absolute() {
+            Ok(path.clone())
+        } else {
+            here.map(|here| here.join(path))
+        }
+    };
+    // One that is named with its folder is found from here, wherever the kernel is to be; a name alone is
+    // looked up on the PATH.
+    let python = match &arguments.python {
+        Some(python) if python.as_os_str().as_bytes().contains(&b'/') => {
+            Some(absolute(python, here.clone())?)
+        }
+        python => python.clone(),
+    };
     let cwd = match &arguments.cwd {
-        Some(cwd) if cwd.is_absolute() => cwd.clone(),
-        Some(cwd) => here?.join(cwd),
+        Some(cwd) => absolute(cwd, here)?,
         None => here?,
     };
     let environment = env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        // The system allows what no shell can make.
+        .filter(|(name, _)| !name.is_empty() && !name.contains('='))
         .collect();
     Ok(Caller {
         environment,
@@ -167,7 +183,7 @@ pub(super) fn caller(arguments: &ExecArguments) -> Result<Caller, String> {
         umask: umask(),
         // A kernel of this process has what this process has.
         limits: None,
-        python: arguments.python.clone(),
+        python,
     })
 }
 

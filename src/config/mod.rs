@@ -3,8 +3,10 @@
 //! Only front ends read files, home and the process environment; everything below is handed these
 //! structs.
 
+mod caller;
 mod limits;
 mod settings;
 
+pub use caller::{Caller, CallerError};
 pub use limits::{Bound, Had, ProcessLimits, Resource};
-pub use settings::{Caller, LimitError, Limits, Settings};
+pub use settings::{LimitError, Limits, Settings, WaitError, parse_wait};

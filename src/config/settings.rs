@@ -1,4 +1,4 @@
-//! The settings of a manager and the circumstances of its caller.
+//! The settings of a manager, and the limits of times.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +9,8 @@ use super::ProcessLimits;
 const MIN_TIMEOUT: Duration = Duration::from_millis(1);
 /// The longest time limit of a cell: a day.
 const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
+/// The longest time to wait for a result: a year.
+const MAX_WAIT: Duration = Duration::from_secs(31_536_000);
 
 /// The limits of one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,11 +31,33 @@ impl Default for Limits {
 }
 
 /// A limit that is out of range.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[error("a time limit must be from 0.001 to 86400 seconds, got {got}")]
 pub struct LimitError {
     /// What was asked for, as it was written.
     pub got: String,
+}
+
+/// A time to wait that is out of range.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+#[error("a time to wait must be from 0 to 31536000 seconds, got {got}")]
+pub struct WaitError {
+    /// What was asked for, as it was written.
+    pub got: String,
+}
+
+/// Reads a time to wait for a result, in seconds.
+///
+/// # Errors
+///
+/// If it is no number, or out of range.
+pub fn parse_wait(text: &str) -> Result<Duration, WaitError> {
+    let wait = text.trim().parse().ok();
+    let wait = wait.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    wait.filter(|wait| *wait <= MAX_WAIT)
+        .ok_or_else(|| WaitError {
+            got: text.to_owned(),
+        })
 }
 
 impl Limits {
@@ -131,37 +155,11 @@ impl Settings {
     }
 }
 
-/// Who asks for a kernel: what a new kernel takes over from the caller, never from the manager.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller {
-    /// The whole environment; it is scrubbed before a kernel sees it.
-    pub environment: Vec<(String, String)>,
-    /// The working directory.
-    pub cwd: PathBuf,
-    /// The file mode creation mask.
-    pub umask: u32,
-    /// What the kernel and its commands may take of the system, and how nice they are; `None` for
-    /// [`Settings::kernel_limits`]. What the manager cannot give is told in the first result.
-    pub limits: Option<ProcessLimits>,
-    /// An interpreter that was asked for by name: no other is tried.
-    pub python: Option<PathBuf>,
-}
-
-impl Caller {
-    /// A variable of the caller's environment.
-    pub fn variable(&self, name: &str) -> Option<&str> {
-        self.environment
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::Limits;
+    use super::{Limits, parse_wait};
 
     #[test]
     fn a_timeout_is_read_within_its_range() {
@@ -179,6 +177,16 @@ mod tests {
         ] {
             let error = Limits::parse_timeout(text).unwrap_err();
             assert_eq!(error.got, text);
+        }
+    }
+
+    #[test]
+    fn a_time_to_wait_is_read_within_its_range() {
+        assert_eq!(parse_wait("0"), Ok(Duration::ZERO));
+        assert_eq!(parse_wait(" 0.5 "), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_wait("-0"), Ok(Duration::ZERO));
+        for text in ["-1", "31536001", "1e999", "nan", "inf", "1 s", "true", ""] {
+            assert_eq!(parse_wait(text).unwrap_err().got, text);
         }
     }
 }

@@ -193,6 +193,10 @@ pub struct Outcome {
     /// What threads or children printed after the previous cell had ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_output: Option<BackgroundOutput>,
+    /// Of a cell that goes on, or went on, without its caller: by which it is interrupted, and its result
+    /// found among others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell_id: Option<String>,
     /// What `output` says beyond the streams, for a front end that has shown those already.
     #[serde(skip)]
     pub beside_streams: BesideStreams,

@@ -132,6 +132,7 @@ fn running(
         warning: None,
         tool_calls: tools.calls,
         background_output: None,
+        cell_id: None,
         beside_streams: BesideStreams {
             notices: vec![line.to_owned()],
             ..BesideStreams::default()

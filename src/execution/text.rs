@@ -104,6 +104,7 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
         warning: (!story.warnings.is_empty()).then(|| story.warnings.join("; ")),
         tool_calls: run.tool_use.calls,
         background_output: story.background,
+        cell_id: None,
         beside_streams: BesideStreams {
             traceback: ended.traceback,
             notices,
@@ -144,6 +145,7 @@ impl Outcome {
             warning: None,
             tool_calls: Vec::new(),
             background_output: None,
+            cell_id: None,
         }
     }
 }

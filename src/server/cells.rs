@@ -1,29 +1,23 @@
 //! A cell that comes through the door, and its way back.
 
-use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 
 use super::Manager;
 use super::body;
-use super::lines::{Lines, lines};
 use super::manager::Entered;
+use super::order::{CellOrder, InterruptOrder};
 use super::refusal::Refusal;
-use super::wire::{CellOrder, Finished, InterruptOrder, Line};
-use crate::execution::{ErrorClass, Interrupt, LiveEvent, LiveOutput, Outcome};
-use crate::output::Characters;
-use crate::session::{Execution, Receipt, Session, SessionName};
-
-/// Bytes that go out in one line.
-const TOGETHER_BYTES: usize = 256 << 10;
+use super::stream;
+use crate::execution::{ErrorClass, Interrupt, Outcome};
+use crate::session::{Cell, Execution, Session, SessionName};
 
 /// `POST /sessions/NAME/cells`
 pub(super) async fn run(
@@ -43,50 +37,45 @@ pub(super) async fn interrupt(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let order: InterruptOrder = body::json(&manager, body).await?;
+    let order = body::parsed(&manager, body, InterruptOrder::parse).await?;
     let interrupted = manager.interrupt(&id, order.policy());
     Ok(Json(serde_json::json!({ "interrupted": interrupted })).into_response())
 }
 
 async fn ask(manager: Arc<Manager>, name: &str, body: Body) -> Result<Response, Refusal> {
     let name = SessionName::parse(name).map_err(|error| Refusal::usage(error.to_string()))?;
-    let order: CellOrder = body::json(&manager, body).await?;
-    if order.command.is_some() && order.code.is_empty() {
-        return Err(Refusal::usage(
-            "give Python source as `code`, not a `command`; a shell command runs in a cell as \
-             terminal(\"...\")",
-        ));
-    }
+    let order = body::parsed(&manager, body, CellOrder::parse).await?;
     manager.takes_work()?;
-    let (session, opened) = session_for(&manager, &name, &order)?;
     let cell = order.cell();
-    let patience = order.patience();
+    let (session, opened) = session_for(&manager, &name, &order, &cell)?;
     if order.stream {
         let mut execution = if order.quiet {
             session.execute(cell)
         } else {
             session.execute_live(cell)
         };
-        let entered = manager.enter(execution.interrupt_token());
-        let (lines, response) = lines();
         let live = execution.take_live();
-        let vanishing = Vanishing(Some(execution.interrupt_token()));
-        let stream = Stream {
-            lines,
+        let entered = manager.enter(&execution);
+        return Ok(stream::answer(stream::Cell {
             session,
-            missed: 0,
-        };
-        tokio::spawn(stream.run(execution, live, entered, opened, patience, vanishing));
-        return Ok(response);
+            vanishing: Vanishing::of(&execution, order.detach),
+            execution,
+            live,
+            entered,
+            opened,
+            patience: order.patience(),
+        }));
     }
     let execution = session.execute(cell);
-    Ok(answer(&session, execution, patience).await)
+    let entered = manager.enter(&execution);
+    Ok(answer(&session, execution, entered, order.patience()).await)
 }
 
 fn session_for(
     manager: &Manager,
     name: &SessionName,
     order: &CellOrder,
+    cell: &Cell,
 ) -> Result<(Session, bool), Refusal> {
     if let Some(session) = manager.registry().find(name) {
         return Ok((session, false));
@@ -97,38 +86,50 @@ fn session_for(
              directory"
         )));
     };
+    // None is opened for a cell that cannot run.
+    let checked = manager.registry().check(cell);
+    checked.map_err(|error| Refusal::usage(error.to_string()))?;
     manager
         .registry()
         .session_or_new(name.as_str(), &caller.caller())
-        .map_err(|error| Refusal::unavailable(error.to_string()))
+        .map_err(Refusal::from)
 }
 
 /// Answers with the result alone. If the client vanishes the cell is interrupted.
 async fn answer(
     session: &Session,
     mut execution: Execution,
-    patience: Option<std::time::Duration>,
+    entered: Entered,
+    patience: Option<Duration>,
 ) -> Response {
-    let vanishing = Vanishing(Some(execution.interrupt_token()));
+    let vanishing = Vanishing::of(&execution, false);
     let Some(patience) = patience else {
         let (outcome, receipt) = execution.outcome_for_another().await;
-        disarm(vanishing);
+        vanishing.disarm();
         receipt.sign();
         return told(outcome);
     };
     let waited = timeout(patience, execution.outcome_for_another()).await;
-    disarm(vanishing);
+    vanishing.disarm();
     match waited {
         Ok((outcome, receipt)) => {
             receipt.sign();
             told(outcome)
         }
         Err(_elapsed) => {
+            execution.known_as(entered.id());
             let outcome = execution.so_far();
-            session.keep(execution);
+            goes_on(session, execution, entered);
             told(outcome)
         }
     }
+}
+
+/// Lets a cell go on without its client; by its id it can be interrupted as long as it runs.
+pub(super) fn goes_on(session: &Session, mut execution: Execution, entered: Entered) {
+    execution.known_as(entered.id());
+    entered.until(execution.ended());
+    session.keep(execution);
 }
 
 /// A result as an answer: that of a cell which did not run is none that a client may take for done.
@@ -142,7 +143,24 @@ fn told(outcome: Outcome) -> Response {
 }
 
 /// Interrupts a cell when it is dropped: its client has gone.
-struct Vanishing(Option<Interrupt>);
+pub(super) struct Vanishing(Option<Interrupt>);
+
+impl Vanishing {
+    /// Of a client whose cell does not go on without it.
+    pub(super) fn of(execution: &Execution, goes_on: bool) -> Self {
+        Self((!goes_on).then(|| execution.interrupt_token()))
+    }
+
+    /// Whether the cell goes on.
+    pub(super) fn is_harmless(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The cell has its result, or goes on without its client.
+    pub(super) fn disarm(mut self) {
+        self.0 = None;
+    }
+}
 
 impl Drop for Vanishing {
     fn drop(&mut self) {
@@ -150,154 +168,4 @@ impl Drop for Vanishing {
             interrupt.cancel();
         }
     }
-}
-
-/// The cell has its result, or goes on without its client.
-fn disarm(mut vanishing: Vanishing) {
-    vanishing.0 = None;
-}
-
-/// What ends the answer.
-enum What {
-    Vanished,
-    Finished(Box<Outcome>, Receipt),
-    TimeIsUp,
-}
-
-/// An answer that comes as the cell goes.
-struct Stream {
-    lines: Lines,
-    session: Session,
-    missed: u64,
-}
-
-impl Stream {
-    async fn run(
-        mut self,
-        mut execution: Execution,
-        mut live: Option<LiveOutput>,
-        entered: Entered,
-        opened: bool,
-        patience: Option<std::time::Duration>,
-        vanishing: Vanishing,
-    ) {
-        let id = entered.id.clone();
-        self.lines.must(&Line::Accepted { id, opened }, None).await;
-        let deadline = patience.map(|patience| Instant::now() + patience);
-        let mut texts = Texts::default();
-        let what = loop {
-            let printed = live.is_none();
-            let next = async {
-                match &mut live {
-                    Some(live) => live.next_together(TOGETHER_BYTES).await,
-                    None => pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                () = self.lines.gone() => break What::Vanished,
-                piece = next => match piece {
-                    Some(piece) => self.piece(&mut texts, piece).await,
-                    // Everything that it has printed is on its way.
-                    None => live = None,
-                },
-                (outcome, receipt) = execution.outcome_for_another(), if printed => {
-                    break What::Finished(Box::new(outcome), receipt);
-                }
-                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
-                    break What::TimeIsUp;
-                }
-            }
-        };
-        match what {
-            What::Vanished => {
-                // Dropping the guard interrupts the cell, and its result stays untold.
-                drop(vanishing);
-                drop(live);
-                drop(execution.outcome_for_another().await);
-            }
-            What::Finished(outcome, receipt) => {
-                disarm(vanishing);
-                let then = Box::new(move || receipt.sign());
-                self.finish(&mut texts, Finished::new(*outcome), Some(then))
-                    .await;
-            }
-            What::TimeIsUp => {
-                disarm(vanishing);
-                let outcome = execution.so_far();
-                self.session.keep(execution);
-                self.finish(&mut texts, Finished::new(outcome), None).await;
-            }
-        }
-    }
-
-    async fn finish(
-        &mut self,
-        texts: &mut Texts,
-        finished: Box<Finished>,
-        then: Option<Box<dyn FnOnce() + Send>>,
-    ) {
-        for line in texts.rest() {
-            self.lines.must(&line, None).await;
-        }
-        if self.missed > 0 {
-            let missed = Line::MissedBytes(self.missed);
-            self.lines.must(&missed, None).await;
-        }
-        self.lines.must(&Line::Finished(finished), then).await;
-    }
-
-    async fn piece(&mut self, texts: &mut Texts, piece: LiveEvent) {
-        let bytes = piece.len() as u64;
-        if self.missed > 0 {
-            if !self.lines.may_miss(&Line::MissedBytes(self.missed)).await {
-                self.missed += bytes;
-                return;
-            }
-            self.missed = 0;
-        }
-        if let Some(line) = texts.line(piece)
-            && !self.lines.may_miss(&line).await
-        {
-            self.missed += bytes;
-        }
-    }
-}
-
-/// Characters that were cut between two pieces of a stream are put together.
-#[derive(Debug, Default)]
-struct Texts {
-    stdout: Characters,
-    stderr: Characters,
-}
-
-impl Texts {
-    fn line(&mut self, piece: LiveEvent) -> Option<Line> {
-        match piece {
-            LiveEvent::Stdout(bytes) => {
-                line(self.stdout.whole(&bytes), Line::Stdout, Line::StdoutBase64)
-            }
-            LiveEvent::Stderr(bytes) => {
-                line(self.stderr.whole(&bytes), Line::Stderr, Line::StderrBase64)
-            }
-            LiveEvent::Result(text) => Some(Line::Result(text)),
-        }
-    }
-
-    /// What no character was made of.
-    fn rest(&mut self) -> impl Iterator<Item = Line> {
-        let stdout = line(self.stdout.rest(), Line::Stdout, Line::StdoutBase64);
-        let stderr = line(self.stderr.rest(), Line::Stderr, Line::StderrBase64);
-        stdout.into_iter().chain(stderr)
-    }
-}
-
-fn line(bytes: Vec<u8>, text: fn(String) -> Line, base64: fn(String) -> Line) -> Option<Line> {
-    if bytes.is_empty() {
-        return None;
-    }
-    Some(match String::from_utf8(bytes) {
-        Ok(valid) => text(valid),
-        Err(error) => base64(BASE64.encode(error.as_bytes())),
-    })
 }

@@ -25,6 +25,7 @@ use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
 use super::jupyter::Peer;
+use super::misheard::Heard;
 use super::routes::routes;
 use super::tcp::{Token, authorised};
 use super::{Manager, ServerError};
@@ -168,8 +169,10 @@ impl Served {
         let router = self.router;
         let manager = self.manager;
         let peer = Peer::new(place, Arc::clone(&manager.bodies));
-        let stream = peer.metered(stream);
+        let heard = Heard::default();
+        let stream = heard.on(peer.metered(stream));
         let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+            heard.yes();
             let mut router = router.clone();
             // What goes on after its answer keeps the place.
             request.extensions_mut().insert(peer.clone());
@@ -240,7 +243,7 @@ fn admit(stream: UnixStream, served: &Served, connections: &TaskTracker) {
 }
 
 /// Said to those beyond the limit.
-const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
+pub(super) const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
 connection: close\r\ncontent-length: 92\r\n\r\n\
 {\"error\":\"too many connections to this manager; ask again in a moment\",\"error_class\":\"busy\"}";
 

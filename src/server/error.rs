@@ -28,6 +28,16 @@ pub enum ServerError {
         /// Why not.
         source: io::Error,
     },
+    /// It is no address.
+    #[error(
+        "{:.200} is no address to listen on; give HOST:PORT (127.0.0.1:8888, [::1]:8888, localhost:0 for \
+         any port)",
+        format!("{address:?}")
+    )]
+    Address {
+        /// What was given.
+        address: String,
+    },
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}; name another address, or port 0 for any")]
     Listen {

@@ -1,7 +1,7 @@
 //! What the requests of a door have in common: the manager behind it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
@@ -12,7 +12,7 @@ use super::refusal::Refusal;
 use super::wire::{ManagerInfo, VERSION};
 use crate::execution::Interrupt;
 use crate::ids::random_hex;
-use crate::session::{Policy, Registry, Session, SessionName};
+use crate::session::{Execution, Policy, Registry, Session, SessionName};
 
 /// Kilobytes that the long bodies of all requests may take together.
 const BODY_KILOBYTES: usize = 160 << 10;
@@ -121,11 +121,11 @@ impl Manager {
     }
 
     /// Enters a cell, so that it can be interrupted by its id.
-    pub(super) fn enter(self: &Arc<Self>, interrupt: Interrupt) -> Entered {
+    pub(super) fn enter(self: &Arc<Self>, execution: &Execution) -> Entered {
         let id = random_hex(8);
-        self.cells().insert(id.clone(), interrupt);
+        self.cells().insert(id.clone(), execution.interrupt_token());
         Entered {
-            manager: Arc::clone(self),
+            manager: Arc::downgrade(self),
             id,
         }
     }
@@ -163,13 +163,30 @@ impl Manager {
 /// A cell that can be interrupted by its id, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Entered {
-    manager: Arc<Manager>,
-    pub(super) id: String,
+    /// A cell that goes on by itself does not hold up the end of its manager.
+    manager: Weak<Manager>,
+    id: String,
+}
+
+impl Entered {
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Stays entered until then.
+    pub(super) fn until(self, end: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(async move {
+            end.await;
+            drop(self);
+        });
+    }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.manager.cells().remove(&self.id);
+        if let Some(manager) = self.manager.upgrade() {
+            manager.cells().remove(&self.id);
+        }
     }
 }
 

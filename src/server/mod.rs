@@ -2,8 +2,10 @@
 //! front ends.
 //!
 //! A request goes `door` (who may come in) -> `routes` (where to) -> `cells` or `sessions` (what is
-//! done) -> the registry behind `manager`. `wire` holds the shapes that clients know too, `lines` an
-//! answer that comes as things happen, `body` reads what is sent within limits, `refusal` says no.
+//! done) -> the registry behind `manager`. `order` is what is asked for and `wire` what is answered, as
+//! clients know it; `keys` reads objects (`faults`: what may be wrong with them), `body` what is sent within limits; `lines` is an answer that
+//! comes as things happen, `stream` that of a cell; `refusal` says no, `words` and `misheard` see to it
+//! that nothing else does in words of its own.
 //! `background` is the life of the one server that a user's command line starts by itself.
 
 mod background;
@@ -11,23 +13,30 @@ mod body;
 mod cells;
 mod door;
 mod error;
+mod faults;
 mod jupyter;
+mod keys;
 mod limits;
 mod lines;
 mod manager;
+mod misheard;
+mod order;
 mod refusal;
 mod routes;
 mod sessions;
+mod stream;
 mod tcp;
 mod wire;
+mod words;
 
 pub use background::{BackgroundServer, Ended};
 pub use door::Door;
 pub use error::ServerError;
+pub use faults::OrderError;
 pub use limits::{LimitsOrder, NiceOrder};
 pub use manager::Manager;
+pub use order::{CallerOrder, CellOrder, InterruptOrder, PolicyName};
 pub use tcp::{TcpDoor, Token, TokenError};
 pub use wire::{
-    CallerOrder, CellOrder, Finished, InterruptAnswer, InterruptOrder, Line, ManagerInfo,
-    PolicyName, ROOT, Refused, VERSION, VERSION_HEADER,
+    Finished, InterruptAnswer, Line, ManagerInfo, ROOT, Refused, VERSION, VERSION_HEADER,
 };

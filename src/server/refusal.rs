@@ -4,8 +4,10 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
+use super::faults::OrderError;
 use super::wire::{Refused, VERSION};
 use crate::execution::{ErrorClass, Outcome};
+use crate::session::SessionError;
 
 /// Why something is not done.
 #[derive(Debug)]
@@ -40,6 +42,21 @@ impl Refusal {
     /// The body is too long.
     pub(super) fn too_long(error: impl Into<String>) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorClass::Usage, error)
+    }
+
+    /// It is written in a way that is not read here.
+    pub(super) fn unreadable(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorClass::Usage, error)
+    }
+
+    /// What has refused it has found no words of its own.
+    pub(super) fn of_status(status: StatusCode, error: impl Into<String>) -> Self {
+        let class = if status.is_server_error() {
+            ErrorClass::Unavailable
+        } else {
+            ErrorClass::Usage
+        };
+        Self::new(status, class, error)
     }
 
     /// It took too long to come.
@@ -102,6 +119,21 @@ impl Refusal {
         }
         let outcome = Outcome::not_run(self.refused.error_class, self.refused.error, 0);
         (self.status, Json(outcome)).into_response()
+    }
+}
+
+impl From<OrderError> for Refusal {
+    fn from(error: OrderError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<SessionError> for Refusal {
+    fn from(error: SessionError) -> Self {
+        match error.class() {
+            ErrorClass::Usage => Self::usage(error.to_string()),
+            _ => Self::unavailable(error.to_string()),
+        }
     }
 }
 

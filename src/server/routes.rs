@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
 use super::refusal::Refusal;
 use super::wire::{ROOT, VERSION, VERSION_HEADER};
+use super::words::in_our_words;
 use super::{Manager, cells, jupyter, sessions};
 
 /// Everything that a door answers.
@@ -32,13 +33,17 @@ pub(super) fn routes(manager: Arc<Manager>) -> Router {
     let stable = Router::new()
         .route("/", get(sessions::manager))
         .route("/stop", post(sessions::stop));
-    Router::new()
+    let all = Router::new()
         .nest(ROOT, ours.merge(stable))
         .nest("/api", jupyter::api())
         .fallback(unknown)
         // Bodies are read by `body`, with limits of its own.
         .layer(DefaultBodyLimit::disable())
-        .with_state(manager)
+        .with_state(manager);
+    // Around all of it: a layer of its own would not see what is answered beside its routes.
+    Router::new()
+        .fallback_service(all)
+        .layer(from_fn(in_our_words))
 }
 
 async fn unknown(request: Request) -> Response {

@@ -7,15 +7,15 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
 use super::Manager;
 use super::body;
 use super::lines::{Lines, lines};
+use super::order::{InterruptOrder, WaitOrder};
 use super::refusal::Refusal;
-use super::wire::{Finished, InterruptAnswer, InterruptOrder, Line, seconds};
+use super::wire::{Finished, InterruptAnswer, Line};
 use crate::session::{Kept, Session};
 
 /// So long after its grace a cell that was interrupted may take until it has its result.
@@ -68,7 +68,7 @@ pub(super) async fn interrupt(
     Path(name): Path<String>,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let order: InterruptOrder = body::json(&manager, body).await?;
+    let order = body::parsed(&manager, body, InterruptOrder::parse).await?;
     let session = manager.existing(&name)?;
     let grace = manager.registry().settings().interrupt_grace;
     let patience = grace.saturating_add(KILLING).min(LONGEST_LOOK);
@@ -127,14 +127,6 @@ pub(super) async fn events(
     Ok(response)
 }
 
-/// How long to wait.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct WaitOrder {
-    /// In seconds; for as long as it takes if left out.
-    timeout: Option<f64>,
-}
-
 /// `POST /sessions/NAME/wait`: the results that nobody has received, a JSON object a line; ends when
 /// no cell runs or waits any more.
 pub(super) async fn wait(
@@ -142,11 +134,10 @@ pub(super) async fn wait(
     Path(name): Path<String>,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let order: WaitOrder = body::json(&manager, body).await?;
+    let order = body::parsed(&manager, body, WaitOrder::parse).await?;
     let session = manager.existing(&name)?;
-    let patience = order.timeout.map(seconds);
     let (lines, response) = lines();
-    tokio::spawn(hand_out(session, patience, lines));
+    tokio::spawn(hand_out(session, order.timeout, lines));
     Ok(response)
 }
 

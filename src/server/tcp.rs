@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::door::Served;
+use super::door::{Served, TOO_MANY};
 use super::refusal::Refusal;
 use super::{Manager, ServerError};
 use crate::ids::random_hex;
@@ -143,6 +143,23 @@ pub struct TcpDoor {
 }
 
 impl TcpDoor {
+    /// Whether a text is an address of the form `HOST:PORT`; nothing is looked up.
+    ///
+    /// # Errors
+    ///
+    /// If it is not.
+    pub fn check(address: &str) -> Result<(), ServerError> {
+        let may_be = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let is_named = address.rsplit_once(':').is_some_and(|(host, port)| {
+            !host.is_empty() && host.chars().all(may_be) && port.parse::<u16>().is_ok()
+        });
+        if is_named || address.parse::<SocketAddr>().is_ok() {
+            return Ok(());
+        }
+        let address = address.to_owned();
+        Err(ServerError::Address { address })
+    }
+
     /// Listens on an address: `127.0.0.1:8888`, `localhost:0` for any port.
     ///
     /// # Errors
@@ -153,6 +170,7 @@ impl TcpDoor {
         address: &str,
         token: Token,
     ) -> Result<Self, ServerError> {
+        Self::check(address)?;
         let failed = |source| ServerError::Listen {
             address: address.to_owned(),
             source,
@@ -193,6 +211,8 @@ async fn accept(listener: TcpListener, served: Served) {
 fn admit(stream: TcpStream, served: &Served) {
     let Some(place) = served.place() else {
         tracing::warn!("a connection over TCP was turned away: too many are open");
+        // As much as fits at once: nobody is waited for here.
+        drop(stream.try_write(TOO_MANY));
         return;
     };
     // A host that is gone says nothing: without questions it would be waited for.
@@ -278,6 +298,35 @@ mod tests {
         assert!(folder.is_err(), "{folder:?}");
         let none = Token::from_file(&place.path().join("none"));
         assert!(matches!(none, Err(TokenError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn an_address_is_a_host_and_a_port() {
+        for good in [
+            "127.0.0.1:8888",
+            "localhost:0",
+            "[::1]:1",
+            "a-b.example:65535",
+        ] {
+            assert!(TcpDoor::check(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "8888",
+            ":8888",
+            "localhost",
+            "localhost:",
+            "localhost:65536",
+            "localhost:-1",
+            "::1:80:x",
+            "http://localhost:80",
+            "local host:80",
+            "[::1]",
+            "a:b:1",
+        ] {
+            let fault = TcpDoor::check(bad).unwrap_err().to_string();
+            assert!(fault.contains(&format!("{bad:?}")), "{fault}");
+        }
     }
 
     #[test]

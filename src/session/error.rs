@@ -1,6 +1,8 @@
 //! What can go wrong with sessions.
 
 use super::NameError;
+use crate::config::CallerError;
+use crate::execution::ErrorClass;
 use crate::folders::FolderError;
 use crate::process::ProcessError;
 use crate::python_source::StageError;
@@ -12,6 +14,9 @@ pub enum SessionError {
     /// The name will not do.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// A session cannot be opened for such a caller.
+    #[error(transparent)]
+    Caller(#[from] CallerError),
     /// No folder for sockets.
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -27,4 +32,14 @@ pub enum SessionError {
     /// What a manager needs of the system could not be had.
     #[error(transparent)]
     Process(#[from] ProcessError),
+}
+
+impl SessionError {
+    /// Its kind, as in a result.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Name(_) | Self::Caller(_) => ErrorClass::Usage,
+            _ => ErrorClass::Unavailable,
+        }
+    }
 }

@@ -4,8 +4,8 @@
 //! a loss can be told. Its task ([`Session`] is the handle) joins what does not know each other: the
 //! kernel, the tools, the running of a cell.
 //!
-//! - `registry`: sessions by name; - `session`: the handle; - `request`: a cell that is asked for,
-//!   and the way to its result; - `shelf`: cells that go on without their caller;
+//! - `registry`: sessions by name; - `session`: the handle; - `cell`: what can be asked for;
+//!   - `request`: a cell that was handed over, and the way to its result; - `shelf`: cells that go on without their caller;
 //! - `worker`: the task; - `turn`: the turn of one cell; - `following`: what its callers change;
 //! - `keeper`: its kernel, and how it is lost; - `renewal`: another one in its place, or none;
 //! - `idle`: when nobody needs it; - `presence`: who is connected; - `census`: how many there are; - `starter`: new kernels;
@@ -15,6 +15,7 @@
 //! - `status`: what is known of a session at any moment; - `variables`: what its kernel lists;
 //! - `name`: names.
 
+mod cell;
 mod census;
 mod error;
 mod event;
@@ -44,13 +45,14 @@ mod untold;
 mod variables;
 mod worker;
 
+pub use cell::{Cell, CellError, Policy};
 pub use error::SessionError;
 pub use event::{Event, EventKind, EventStream};
 pub use interrupting::Interrupted;
 pub use name::{NameError, SessionName};
 pub use presence::Attendance;
 pub use registry::Registry;
-pub use request::{Cell, Execution, Policy, Receipt};
+pub use request::{Execution, Receipt};
 pub use session::{Ended, Session};
 pub use shelf::Kept;
 pub use status::{PythonInfo, RunningCell, SessionStatus};

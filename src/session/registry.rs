@@ -20,7 +20,7 @@ use super::session::Shared;
 use super::starter::{Means, Starter};
 use super::status::Facts;
 use super::worker::{SessionTerms, Worker};
-use super::{Session, SessionError, SessionName};
+use super::{Cell, CellError, Session, SessionError, SessionName};
 use crate::config::{Caller, Settings};
 use crate::execution::Caps;
 use crate::folders::{OwnFolder, private_bases, socket_folder};
@@ -124,7 +124,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// If the name will not do, or the session's socket cannot be bound.
+    /// If the name or the caller will not do, or the session's socket cannot be bound.
     pub fn session(&self, name: &str, caller: &Caller) -> Result<Session, SessionError> {
         self.session_or_new(name, caller)
             .map(|(session, _)| session)
@@ -141,6 +141,7 @@ impl Registry {
         caller: &Caller,
     ) -> Result<(Session, bool), SessionError> {
         let name = SessionName::parse(name)?;
+        caller.check()?;
         let mut sessions = self.sessions();
         if let Some(session) = sessions.get(&name).filter(|session| !session.is_closed()) {
             return Ok((session.clone(), false));
@@ -150,6 +151,15 @@ impl Registry {
         sessions.retain(|_, session| !session.is_closed());
         sessions.insert(name, session.clone());
         Ok((session, true))
+    }
+
+    /// Whether a session here would run a cell, as far as its terms say: for those who open one for it.
+    ///
+    /// # Errors
+    ///
+    /// The first of its terms that will not do.
+    pub fn check(&self, cell: &Cell) -> Result<(), CellError> {
+        cell.check(&self.tools)
     }
 
     /// The session of that name, if it lives.
@@ -205,6 +215,7 @@ impl Registry {
         let shared = Arc::new(Shared {
             events: EventLog::new(name.to_string()),
             facts: Facts::new(caller.cwd.clone()),
+            tools: self.tools.clone(),
             name,
             id: random_hex(16),
             generation: AtomicU64::new(0),

@@ -1,133 +1,17 @@
-//! A cell that is asked for, and the way to its result.
+//! A cell that was handed over, and the way to its result.
 
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio_util::sync::CancellationToken;
 
+use super::Cell;
 use super::session::Shared;
 use super::untold::Received;
-use crate::config::{Caller, Limits};
 use crate::execution::{
     ErrorClass, Interrupt, LiveOutput, LiveSender, Outcome, Progress, TurnWatch,
 };
-use crate::tools::Grant;
-
-/// The most bytes of code in a cell.
-const MAX_CODE_BYTES: usize = 8 << 20;
-
-/// What to do with a cell that is interrupted or out of time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// Kill its kernel and start a fresh one at once.
-    #[default]
-    Restart,
-    /// Raise `KeyboardInterrupt` in it first; state is kept if it ends within
-    /// [`Settings::interrupt_grace`](crate::config::Settings::interrupt_grace), else as `Restart`.
-    Interrupt,
-}
-
-/// A cell, and the terms on which it is to run.
-#[derive(Debug, Clone, Default)]
-pub struct Cell {
-    /// The Python source; not empty, at most 8 MiB, no NUL.
-    pub code: String,
-    /// Discard the kernel's state first.
-    pub reset: bool,
-    /// The time limit; the session's default if none.
-    pub timeout: Option<Duration>,
-    /// The number of tool calls; the session's default if none.
-    pub max_tool_calls: Option<u32>,
-    /// Which tools it may call.
-    pub grant: Grant,
-    /// What happens when its time is up.
-    pub on_timeout: Policy,
-    /// What happens when it is interrupted.
-    pub on_interrupt: Policy,
-    /// Who hands it over; the session's first caller if none. The kernel goes to the caller's
-    /// directory if that is not the one of the caller before. An interpreter that the caller names
-    /// replaces the kernel if it is another one; a reset takes all from the caller. Anything else of
-    /// the environment stays what it was when the kernel was started.
-    pub caller: Option<Arc<Caller>>,
-    /// Where it is to run, whatever the caller's directory is; relative to that.
-    pub directory: Option<PathBuf>,
-}
-
-impl Cell {
-    /// A cell on the default terms.
-    pub fn new(code: impl Into<String>) -> Self {
-        Self {
-            code: code.into(),
-            ..Self::default()
-        }
-    }
-
-    /// With a time limit of its own.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// With the kernel's state discarded first.
-    #[must_use]
-    pub fn reset(mut self) -> Self {
-        self.reset = true;
-        self
-    }
-
-    /// With these tools only.
-    #[must_use]
-    pub fn grant(mut self, grant: Grant) -> Self {
-        self.grant = grant;
-        self
-    }
-
-    /// Handed over by this caller.
-    #[must_use]
-    pub fn caller(mut self, caller: Arc<Caller>) -> Self {
-        self.caller = Some(caller);
-        self
-    }
-
-    /// In this directory.
-    #[must_use]
-    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.directory = Some(directory.into());
-        self
-    }
-
-    /// With a number of tool calls of its own.
-    #[must_use]
-    pub fn max_tool_calls(mut self, calls: u32) -> Self {
-        self.max_tool_calls = Some(calls);
-        self
-    }
-
-    /// What is wrong with it, in a sentence that says what to do.
-    pub(super) fn fault(&self) -> Option<String> {
-        if self.code.trim().is_empty() {
-            return Some("the code is empty; give Python source".to_owned());
-        }
-        if self.code.len() > MAX_CODE_BYTES {
-            let bytes = self.code.len();
-            return Some(format!(
-                "the code has {bytes} bytes, the limit is 8 MiB; put data into a file and read it"
-            ));
-        }
-        if let Some(at) = self.code.find('\0') {
-            return Some(format!(
-                "the code holds a NUL character at byte {at}; remove it"
-            ));
-        }
-        if let Some(Err(error)) = self.timeout.map(Limits::check_timeout) {
-            return Some(error.to_string());
-        }
-        None
-    }
-}
 
 /// What a caller gets back, and how it says that it got it.
 #[derive(Debug)]
@@ -222,6 +106,10 @@ impl Receipt {
         Self(Arc::clone(received))
     }
 
+    pub(super) fn received(&self) -> Arc<Received> {
+        Arc::clone(&self.0)
+    }
+
     /// It has been received.
     pub fn sign(self) {
         self.0.sign();
@@ -238,6 +126,10 @@ pub struct Execution {
     pub(super) shared: Arc<Shared>,
     /// None if the cell was refused.
     pub(super) place: Option<Arc<Place>>,
+    /// Fires when the session is done with the cell.
+    pub(super) ended: CancellationToken,
+    /// What its results are to be found by, once it goes on without its caller.
+    pub(super) cell_id: Option<String>,
 }
 
 impl Drop for Execution {
@@ -269,6 +161,16 @@ impl Execution {
         self.live.take()
     }
 
+    /// Ends when the cell has: it has run, or will not. Whoever holds it holds nothing else.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.ended.clone().cancelled_owned()
+    }
+
+    /// From now on results that are handed out while it runs or later say this in `cell_id`.
+    pub fn known_as(&mut self, id: impl Into<String>) {
+        self.cell_id = Some(id.into());
+    }
+
     /// Waits for the result. A loss that it tells counts as told.
     ///
     /// # Cancel safety
@@ -293,18 +195,23 @@ impl Execution {
                     // Its turn has not come; nobody need wait for it.
                     let outcome = interrupted_while_waiting(self.generation());
                     self.shared.finished(None, &outcome);
-                    return (outcome, Arc::default());
+                    return (self.named(outcome), Arc::default());
                 }
                 (&mut self.result).await
             }
         };
         if let Ok(delivery) = delivered {
-            return (delivery.outcome, delivery.received);
+            return (self.named(delivery.outcome), delivery.received);
         }
         let sentence = "the session was closed; open it again";
         let generation = self.generation();
         let outcome = Outcome::not_run(ErrorClass::Unavailable, sentence, generation);
-        (outcome, Arc::default())
+        (self.named(outcome), Arc::default())
+    }
+
+    fn named(&self, mut outcome: Outcome) -> Outcome {
+        outcome.cell_id.clone_from(&self.cell_id);
+        outcome
     }
 
     /// As [`Execution::outcome`], but a loss that it tells counts as told only once the receipt is
@@ -322,7 +229,7 @@ impl Execution {
     pub fn so_far(&self) -> Outcome {
         let progress = self.place.as_ref().map(|place| &place.progress);
         let nothing = Progress::default();
-        progress.unwrap_or(&nothing).so_far(self.generation())
+        self.named(progress.unwrap_or(&nothing).so_far(self.generation()))
     }
 
     /// Takes the cell back; false if it runs or has run.

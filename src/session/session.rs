@@ -16,12 +16,14 @@ use super::shelf::{Kept, Shelf};
 use super::status::Facts;
 use super::worker::{Control, Job};
 use super::{
-    Cell, EventKind, EventStream, Execution, RunningCell, SessionName, SessionStatus, Variables,
+    Cell, EventKind, EventStream, Execution, Receipt, RunningCell, SessionName, SessionStatus,
+    Variables,
 };
 use crate::execution::{
     ErrorClass, Interrupt, LiveEvent, LiveOutput, LossReason, Outcome, live_output,
 };
 use crate::process::{Usage, usage};
+use crate::tools::ToolTable;
 
 /// What is kept of what a kernel prints while it is ended.
 const LAST_WORDS_BYTES: usize = 1 << 20;
@@ -41,6 +43,8 @@ pub(super) struct Shared {
     pub(super) id: String,
     pub(super) events: EventLog,
     pub(super) facts: Facts,
+    /// What cells may be granted.
+    pub(super) tools: ToolTable,
     pub(super) generation: AtomicU64,
     /// The cell that runs.
     pub(super) current: Mutex<Option<Current>>,
@@ -141,7 +145,9 @@ impl Session {
         } else {
             (None, None)
         };
-        let fault = cell.fault();
+        let ended = CancellationToken::new();
+        let ends = ended.clone().drop_guard();
+        let fault = cell.check(&self.shared.tools).err();
         let place = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(permit) if fault.is_none() => Some(Arc::new(Place::new(cell, sender, permit))),
             Ok(_) | Err(_) => None,
@@ -152,6 +158,8 @@ impl Session {
             live,
             shared: Arc::clone(&self.shared),
             place: place.clone(),
+            ended,
+            cell_id: None,
         };
         let refuse = |answer: oneshot::Sender<Delivery>, class, sentence: &str| {
             let outcome = Outcome::not_run(class, sentence, generation);
@@ -162,7 +170,7 @@ impl Session {
             }));
         };
         if let Some(fault) = fault {
-            refuse(answer, ErrorClass::Usage, &fault);
+            refuse(answer, ErrorClass::Usage, &fault.to_string());
             return execution;
         }
         if self.is_closed() {
@@ -179,6 +187,7 @@ impl Session {
             place,
             answer,
             interrupt,
+            _ends: ends,
         };
         match self.jobs.try_send(job) {
             Ok(()) => {}
@@ -200,6 +209,12 @@ impl Session {
         self.shelf.keep(execution);
     }
 
+    /// Holds a result on its way to a caller who may have gone: dropped before [`Kept::done`] it is kept
+    /// as if the cell had gone on by itself.
+    pub fn hold(&self, execution: Execution, outcome: Outcome, receipt: &Receipt) -> Kept {
+        self.shelf.hold(execution, outcome, receipt)
+    }
+
     /// The oldest cell that goes on, or has ended, without its caller.
     pub fn kept(&self) -> Option<Kept> {
         self.shelf.take()
@@ -216,6 +231,7 @@ impl Session {
             place: Arc::new(Place::without_cell()),
             answer,
             interrupt: Interrupt::new(),
+            _ends: CancellationToken::new().drop_guard(),
         };
         if self.jobs.send(marker).await.is_ok() {
             // The session drops it in its turn.
@@ -238,6 +254,7 @@ impl Session {
             place: Arc::new(Place::for_a_kernel()),
             answer,
             interrupt: Interrupt::new(),
+            _ends: CancellationToken::new().drop_guard(),
         };
         if self.jobs.send(marker).await.is_err() {
             let generation = self.shared.generation.load(Ordering::Relaxed);

@@ -37,6 +37,24 @@ impl Shelf {
         });
     }
 
+    /// Holds a result that is on its way.
+    pub(super) fn hold(
+        self: &Arc<Self>,
+        mut execution: Execution,
+        outcome: Outcome,
+        receipt: &Receipt,
+    ) -> Kept {
+        drop(execution.take_live());
+        let item = Item {
+            execution,
+            finished: Some((outcome, receipt.received())),
+        };
+        Kept {
+            item: Some(item),
+            shelf: Arc::clone(self),
+        }
+    }
+
     /// Takes the oldest.
     pub(super) fn take(self: &Arc<Self>) -> Option<Kept> {
         let item = self.kept().pop_front()?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::census::Census;
 use super::event::{OutputEvents, shown_code};
@@ -39,6 +39,8 @@ pub(super) struct Job {
     pub(super) place: Arc<Place>,
     pub(super) answer: oneshot::Sender<Delivery>,
     pub(super) interrupt: Interrupt,
+    /// Dropped when the session is done with it.
+    pub(super) _ends: DropGuard,
 }
 
 /// What is wanted of the session as a whole.
@@ -231,6 +233,7 @@ impl Worker {
             place,
             answer,
             interrupt,
+            _ends,
         } = job;
         let Some((cell, live)) = place.take() else {
             // It was interrupted or its caller has gone away while it waited: it does not run.

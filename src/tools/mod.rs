@@ -33,7 +33,7 @@ pub use budget::RequestBudget;
 pub use read_file::ReadFile;
 pub use server::{ToolServer, ToolSettings};
 pub use stubs::hermes_tools;
-pub use table::{Grant, ToolTable};
+pub use table::{Grant, ToolTable, UnknownTools};
 pub use terminal::{FloorRule, Terminal, hard_floor};
 pub use tool::{Parameter, ParameterDefault, Tool, ToolContext, ToolFailure, ToolResult, ToolSpec};
 pub use write_file::WriteFile;

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::command_kit::{Running, assert_nothing_left, full_pipe, piped};
 use crate::lifecycle_support::{signal, until, written};
-use crate::support::{Place, finish, text};
+use crate::support::{Place, finish, pythons, text};
 
 /// The numbers of system calls: `write`, and those that wait for a descriptor.
 const WRITE: u32 = if cfg!(target_arch = "aarch64") { 64 } else { 1 };
@@ -263,6 +263,23 @@ async fn a_stream_that_does_not_block_gets_everything() {
     assert_eq!(reading.join().unwrap(), 300_000);
     written(&place.work().join("mark")).await;
     assert_eq!(child.ended().await, Some(0));
+    assert_nothing_left(&place).await;
+}
+
+/// The timer that looks for the end of a flood does not ring when Python has taken its handler away.
+#[tokio::test]
+async fn a_flood_just_before_the_end_is_no_death() {
+    let place = Place::new();
+    let code = "import time\nclass Slow:\n    def __del__(self, sleep=time.sleep): sleep(0.3)\n\
+                slow = Slow()\nfor _ in range(5000): print('x' * 99)";
+    for (version, python) in pythons() {
+        let mut command = place.warmcell(&["exec", "--python", python.to_str().unwrap(), code]);
+        let output = tokio::task::spawn_blocking(move || finish(&mut command));
+        let output = output.await.unwrap();
+        assert_eq!(text(&output.stderr), "", "{version}");
+        assert_eq!(output.stdout.len(), 500_000, "{version}");
+        assert_eq!(output.status.code(), Some(0), "{version}");
+    }
     assert_nothing_left(&place).await;
 }
 

@@ -49,12 +49,12 @@ async fn requests_that_make_no_sense_are_refused() {
         (
             post("/warmcell/v1/sessions/a%00/cells", r#"{"code":"1"}"#),
             "400",
-            "use 1 to 64",
+            "NUL",
         ),
         (
             post("/warmcell/v1/sessions/%FF/cells", r#"{"code":"1"}"#),
             "400",
-            "",
+            "no UTF-8",
         ),
         (
             post("/warmcell/v1/sessions/a/cells", "{"),
@@ -64,7 +64,7 @@ async fn requests_that_make_no_sense_are_refused() {
         (
             post("/warmcell/v1/sessions/a/cells", r#"{"code":5}"#),
             "400",
-            "makes no sense",
+            "`code` must be a string, got 5",
         ),
         (
             post("/warmcell/v1/sessions/a/cells", r#"{"command":"ls"}"#),
@@ -74,7 +74,7 @@ async fn requests_that_make_no_sense_are_refused() {
         (
             post("/warmcell/v1/sessions/a/cells", &"[".repeat(100_000)),
             "400",
-            "makes no sense",
+            "must be a JSON object",
         ),
         (
             post("/warmcell/v1/sessions/none/cells", r#"{"code":"1"}"#),

@@ -130,7 +130,7 @@ async fn the_http_request_takes_a_policy_and_answers_the_same() {
         );
         let error = told["error"].as_str().unwrap();
         assert!(
-            error.contains("expected `restart` or `interrupt`"),
+            error.contains("must be \"restart\" or \"interrupt\", got \"perhaps\""),
             "{error}"
         );
     }

@@ -99,6 +99,36 @@ impl Home {
         http(&self.socket(), request.as_bytes())
     }
 
+    /// Asks the server for something, with a body in JSON: the head of the answer, and its body.
+    pub fn ask(&self, method: &str, path: &str, body: &Value) -> Answer {
+        self.say(method, path, "", &body.to_string())
+    }
+
+    /// As [`Home::ask`], with headers and any body.
+    pub fn say(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+        let length = body.len();
+        Answer::read(&self.http(&format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+        )))
+    }
+
+    /// Hands a cell to a session.
+    pub fn order(&self, session: &str, order: &Value) -> Answer {
+        self.ask(
+            "POST",
+            &format!("/warmcell/v1/sessions/{session}/cells"),
+            order,
+        )
+    }
+
+    /// A caller of cells, in the working directory of this place.
+    pub fn caller(&self) -> Value {
+        let mut environment = self.place.environment();
+        let path = environment.get_mut("PATH").unwrap();
+        *path = format!("{}:{path}", python().parent().unwrap().display());
+        serde_json::json!({ "environment": environment, "cwd": self.place.work() })
+    }
+
     /// Ends the server; nothing is left.
     pub async fn end(self) {
         let (code, _, err) = self.run(&["serve", "--stop"]);
@@ -110,6 +140,66 @@ impl Home {
     pub async fn assert_nothing_left(&self) {
         crate::command_kit::assert_nothing_left(&self.place).await;
     }
+}
+
+/// What a server has answered.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn read(text: &str) -> Self {
+        let (head, body) = text
+            .split_once("\r\n\r\n")
+            .unwrap_or_else(|| panic!("no answer: {text:?}"));
+        let head = head.to_ascii_lowercase();
+        let body = if head.contains("transfer-encoding: chunked") {
+            whole(body)
+        } else {
+            body.to_owned()
+        };
+        let status = head.split(' ').nth(1).and_then(|it| it.parse().ok());
+        Self {
+            status: status.unwrap_or_else(|| panic!("no status: {head:?}")),
+            head,
+            body,
+        }
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    /// The lines of a stream.
+    pub fn lines(&self) -> Vec<Value> {
+        let lines = self.body.lines().map(serde_json::from_str);
+        lines.collect::<Result<_, _>>().unwrap()
+    }
+
+    /// A refusal: its status, and its sentence with the class `usage`.
+    pub fn usage(&self) -> (u16, String) {
+        assert!(
+            self.head.contains("content-type: application/json"),
+            "{self:?}"
+        );
+        let refused = self.json();
+        assert_eq!(refused["error_class"], "usage", "{self:?}");
+        (self.status, refused["error"].as_str().unwrap().to_owned())
+    }
+}
+
+/// A body without its chunks.
+fn whole(mut rest: &str) -> String {
+    let mut body = String::new();
+    while let Some((length, more)) = rest.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).unwrap();
+        body.push_str(more.get(..length).unwrap());
+        rest = more.get(length + 2..).unwrap_or_default();
+    }
+    body
 }
 
 impl Drop for Home {

@@ -58,7 +58,7 @@ pub(super) async fn create(manager: &Manager, wanted: &Wanted) -> Result<Session
     let session = manager
         .registry()
         .session(&format!("kernel-{}", random_hex(4)), &caller)
-        .map_err(|error| Refusal::unavailable(error.to_string()))?;
+        .map_err(Refusal::from)?;
     if let Err(outcome) = session.start().await {
         drop(session.close().await);
         return Err(Refusal::unavailable(outcome.error.unwrap_or_default()));
