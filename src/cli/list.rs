@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::streams;
 use crate::client::{Found, Home};
+use crate::words::{agreeing, counted};
 
 /// Prints all sessions of a home with their managers; the exit code.
 pub(super) async fn list(home: &Home, is_json: bool) -> io::Result<u8> {
@@ -94,6 +95,12 @@ fn print_table<const N: usize>(rows: &[[String; N]]) -> io::Result<()> {
 /// Prints one session.
 pub(super) fn show(session: &Value) -> io::Result<()> {
     let text = |path: &str| session.pointer(path).map_or_else(String::new, shown);
+    let number = |path: &str| {
+        session
+            .pointer(path)
+            .and_then(Value::as_u64)
+            .unwrap_or_default()
+    };
     let mut facts = vec![
         ("session", format!("{}, {}", text("/name"), text("/state"))),
         (
@@ -110,11 +117,11 @@ pub(super) fn show(session: &Value) -> io::Result<()> {
         (
             "cells",
             format!(
-                "{} in this kernel, {} in all, {} waiting; {} tool calls",
+                "{} in this kernel, {} in all, {} waiting; {}",
                 text("/cells"),
                 text("/cells_total"),
                 text("/waiting"),
-                text("/tool_calls")
+                counted(number("/tool_calls"), "tool call")
             ),
         ),
     ];
@@ -133,12 +140,12 @@ pub(super) fn show(session: &Value) -> io::Result<()> {
         let cell = running.get("cell").map_or_else(String::new, shown);
         facts.push(("running", format!("cell {cell} since {since}")));
     }
-    let number = |path: &str| session.pointer(path).and_then(Value::as_u64);
-    if let Some(bytes) = number("/usage/pss_bytes").or_else(|| number("/usage/rss_bytes")) {
+    let bytes = |path: &str| session.pointer(path).and_then(Value::as_u64);
+    if let Some(bytes) = bytes("/usage/pss_bytes").or_else(|| bytes("/usage/rss_bytes")) {
         let usage = format!(
-            "{} in {} processes, {:.2} s of processor time",
+            "{} in {}, {:.2} s of processor time",
             bytes_in_words(bytes),
-            text("/usage/processes"),
+            counted(number("/usage/processes"), "process"),
             session
                 .pointer("/usage/cpu_seconds")
                 .and_then(Value::as_f64)
@@ -209,7 +216,12 @@ pub(super) fn event_line(event: &Value) -> String {
         "tool_finished" => format!("{} {} ms, ok: {}", text("/id"), text("/ms"), text("/ok")),
         "cell_finished" => text("/outcome/status"),
         "kernel_exited" => format!("code {} signal {}", text("/code"), text("/signal")),
-        "lagged" => format!("{} events are missing here", text("/missed")),
+        "lagged" => {
+            let missed = event.pointer("/missed").and_then(Value::as_u64);
+            let missed = missed.unwrap_or_default();
+            let are = agreeing(missed, "is", "are");
+            format!("{} {are} missing here", counted(missed, "event"))
+        }
         _ => String::new(),
     };
     format!(

@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 use super::args_sessions::ServeArguments;
-use super::{exit, streams, surroundings};
+use super::{exit, sessions, streams, surroundings};
 use crate::client::{Home, READY};
 use crate::config::{ProcessLimits, Settings};
 use crate::folders::FolderLock;
@@ -21,6 +21,7 @@ use crate::process::{
 };
 use crate::server::{BackgroundServer, Ended, ServerError, TcpDoor, Token};
 use crate::telemetry::log_to_file;
+use crate::words::counted;
 
 /// How long a server stays without a kernel.
 const IDLE_EXIT: Duration = Duration::from_secs(600);
@@ -242,12 +243,14 @@ async fn stop() -> ExitCode {
             return ExitCode::from(exit::UNAVAILABLE);
         }
     }
-    let sessions = match asked {
-        Some(1) => " and its session".to_owned(),
-        Some(count) if count > 0 => format!(" and its {count} sessions"),
-        _ => String::new(),
+    let asked = asked.unwrap_or_default();
+    let and = match asked.sessions {
+        0 => " has ended".to_owned(),
+        1 => " and its session have ended".to_owned(),
+        count => format!(" and its {} have ended", counted(count, "session")),
     };
-    say(&format!("the background server{sessions} has ended"));
+    let dropped = sessions::dropped(&asked.unreceived);
+    say(&format!("the background server{and}{dropped}"));
     ExitCode::SUCCESS
 }
 

@@ -7,4 +7,6 @@ mod limits;
 mod settings;
 
 pub use limits::{Bound, Had, ProcessLimits, Resource};
-pub use settings::{Caller, LimitError, Limits, Settings};
+pub use settings::{
+    Caller, LimitError, Limits, STDERR_WINDOW_BYTES, STDOUT_WINDOW_BYTES, Settings,
+};

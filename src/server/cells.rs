@@ -18,12 +18,17 @@ use super::lines::{Lines, lines};
 use super::manager::Entered;
 use super::refusal::Refusal;
 use super::wire::{CellOrder, Finished, InterruptOrder, Line};
-use crate::execution::{ErrorClass, Interrupt, LiveEvent, LiveOutput, Outcome};
+use crate::execution::{
+    ErrorClass, Interrupt, KernelReport, LiveEvent, LiveOutput, Outcome, TurnWatch,
+};
 use crate::output::Characters;
 use crate::session::{Execution, Receipt, Session, SessionName};
 
 /// Bytes that go out in one line.
 const TOGETHER_BYTES: usize = 256 << 10;
+
+/// Bytes of output that are sent where nobody reads along: the cell is not to wait for it.
+const QUIET_BYTES: usize = 256 << 10;
 
 /// `POST /sessions/NAME/cells`
 pub(super) async fn run(
@@ -31,9 +36,14 @@ pub(super) async fn run(
     Path(name): Path<String>,
     body: Body,
 ) -> Response {
-    match ask(manager, &name, body).await {
+    match ask(Arc::clone(&manager), &name, body).await {
         Ok(response) => response,
-        Err(refusal) => refusal.into_outcome(),
+        Err(refusal) => {
+            let name = SessionName::parse(&name).ok();
+            let session = name.and_then(|name| manager.registry().find(&name));
+            let kernel = session.map_or_else(KernelReport::none, |session| session.kernel());
+            refusal.into_outcome(kernel)
+        }
     }
 }
 
@@ -62,11 +72,7 @@ async fn ask(manager: Arc<Manager>, name: &str, body: Body) -> Result<Response, 
     let cell = order.cell();
     let patience = order.patience();
     if order.stream {
-        let mut execution = if order.quiet {
-            session.execute(cell)
-        } else {
-            session.execute_live(cell)
-        };
+        let mut execution = session.execute_live(cell);
         let entered = manager.enter(execution.interrupt_token());
         let (lines, response) = lines();
         let live = execution.take_live();
@@ -74,13 +80,18 @@ async fn ask(manager: Arc<Manager>, name: &str, body: Body) -> Result<Response, 
         let stream = Stream {
             lines,
             session,
+            manager,
+            turn: execution.turn(),
+            room: order.quiet.then_some(QUIET_BYTES),
             missed: 0,
         };
         tokio::spawn(stream.run(execution, live, entered, opened, patience, vanishing));
         return Ok(response);
     }
     let execution = session.execute(cell);
-    Ok(answer(&session, execution, patience).await)
+    let answer = answer(&session, execution, patience).await;
+    manager.settle(&session);
+    Ok(answer)
 }
 
 fn session_for(
@@ -97,10 +108,14 @@ fn session_for(
              directory"
         )));
     };
-    manager
+    let made = manager
         .registry()
         .session_or_new(name.as_str(), &caller.caller())
-        .map_err(|error| Refusal::unavailable(error.to_string()))
+        .map_err(|error| Refusal::unavailable(error.to_string()))?;
+    if made.1 {
+        manager.try_out(&made.0);
+    }
+    Ok(made)
 }
 
 /// Answers with the result alone. If the client vanishes the cell is interrupted.
@@ -168,6 +183,10 @@ enum What {
 struct Stream {
     lines: Lines,
     session: Session,
+    manager: Arc<Manager>,
+    turn: TurnWatch,
+    /// So many bytes of output are still sent; without a limit if none.
+    room: Option<usize>,
     missed: u64,
 }
 
@@ -185,6 +204,7 @@ impl Stream {
         self.lines.must(&Line::Accepted { id, opened }, None).await;
         let deadline = patience.map(|patience| Instant::now() + patience);
         let mut texts = Texts::default();
+        let mut kernel = None;
         let what = loop {
             let printed = live.is_none();
             let next = async {
@@ -196,7 +216,15 @@ impl Stream {
             tokio::select! {
                 biased;
                 () = self.lines.gone() => break What::Vanished,
+                begun = self.turn.kernel(kernel.as_ref()) => {
+                    kernel = Some(begun.clone());
+                    self.lines.must(&Line::Started { kernel: begun }, None).await;
+                }
                 piece = next => match piece {
+                    Some(piece) if self.is_beyond(&piece) => {
+                        live = None;
+                        self.lines.must(&Line::MissedBytes(piece.len() as u64), None).await;
+                    }
                     Some(piece) => self.piece(&mut texts, piece).await,
                     // Everything that it has printed is on its way.
                     None => live = None,
@@ -229,6 +257,7 @@ impl Stream {
                 self.finish(&mut texts, Finished::new(outcome), None).await;
             }
         }
+        self.manager.settle(&self.session);
     }
 
     async fn finish(
@@ -245,6 +274,16 @@ impl Stream {
             self.lines.must(&missed, None).await;
         }
         self.lines.must(&Line::Finished(finished), then).await;
+    }
+
+    /// Whether a piece, and what comes after it, is not sent any more.
+    fn is_beyond(&mut self, piece: &LiveEvent) -> bool {
+        let Some(room) = &mut self.room else {
+            return false;
+        };
+        let left = room.checked_sub(piece.len());
+        *room = left.unwrap_or_default();
+        left.is_none()
     }
 
     async fn piece(&mut self, texts: &mut Texts, piece: LiveEvent) {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::limits::{LimitsOrder, NiceOrder};
 use crate::config::{Caller, ProcessLimits};
-use crate::execution::{BesideStreams, Outcome};
+use crate::execution::{BesideStreams, KernelReport, Outcome};
 use crate::session::{Cell, Interrupted, Policy};
 use crate::tools::Grant;
 
@@ -75,7 +75,8 @@ pub struct CellOrder {
     /// the result alone.
     #[serde(skip_serializing_if = "is_false")]
     pub stream: bool,
-    /// Leave its output out of the stream: it stands in the result.
+    /// Nobody reads along: the stream has the first 256 KiB of its output, for the case that the
+    /// manager dies in the middle; all of it stands in the result.
     #[serde(skip_serializing_if = "is_false")]
     pub quiet: bool,
     /// Answer after so many seconds at the latest; if the cell goes on by then, with what there is.
@@ -238,6 +239,12 @@ pub enum Line {
         id: String,
         /// Whether the session was made for it.
         opened: bool,
+    },
+    /// It has begun, in this kernel; a second time, if that was found dead and it was given to the
+    /// next one.
+    Started {
+        /// The kernel, as far as it can be told now.
+        kernel: KernelReport,
     },
     /// It printed.
     Stdout(String),

@@ -1,17 +1,17 @@
 //! A cell that is asked for, and the way to its result.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::session::Shared;
+use super::session::{CLOSED, Shared};
 use super::untold::Received;
 use crate::config::{Caller, Limits};
 use crate::execution::{
-    ErrorClass, Interrupt, LiveOutput, LiveSender, Outcome, Progress, TurnWatch,
+    ErrorClass, Interrupt, KernelReport, LiveOutput, LiveSender, Outcome, Progress, ReportedState,
+    TurnWatch,
 };
 use crate::tools::Grant;
 
@@ -207,9 +207,12 @@ impl Place {
 }
 
 /// The result of a cell that was interrupted before its turn came.
-pub(super) fn interrupted_while_waiting(generation: u64) -> Outcome {
-    let sentence = "interrupted while it waited; it did not run and state is kept";
-    Outcome::not_run(ErrorClass::Interrupted, sentence, generation)
+pub(super) fn interrupted_while_waiting(kernel: KernelReport) -> Outcome {
+    let sentence = match kernel.state {
+        ReportedState::Kept => "interrupted while it waited; it did not run and state is kept",
+        _ => "interrupted while it waited; it did not run",
+    };
+    Outcome::not_run(ErrorClass::Interrupted, sentence, kernel)
 }
 
 /// Says that a result has reached whoever asked for it. Dropped unsigned, a loss that the result
@@ -280,6 +283,19 @@ impl Execution {
         outcome
     }
 
+    /// Its result, if it is there: then [`Execution::delivered`] is not to be called any more.
+    pub(super) fn delivered_now(&mut self) -> Option<(Outcome, Arc<Received>)> {
+        match self.result.try_recv() {
+            Ok(delivery) => Some((delivery.outcome, delivery.received)),
+            Err(oneshot::error::TryRecvError::Empty) => None,
+            Err(oneshot::error::TryRecvError::Closed) => {
+                let kernel = self.shared.untouched();
+                let outcome = Outcome::not_run(ErrorClass::Unavailable, CLOSED, kernel);
+                Some((outcome, Arc::default()))
+            }
+        }
+    }
+
     /// Not to be called again once it has answered.
     pub(super) async fn delivered(&mut self) -> (Outcome, Arc<Received>) {
         // Nobody reads along any more.
@@ -291,7 +307,7 @@ impl Execution {
             () = interrupt.cancelled() => {
                 if self.withdraw() {
                     // Its turn has not come; nobody need wait for it.
-                    let outcome = interrupted_while_waiting(self.generation());
+                    let outcome = interrupted_while_waiting(self.shared.untouched());
                     self.shared.finished(None, &outcome);
                     return (outcome, Arc::default());
                 }
@@ -301,9 +317,8 @@ impl Execution {
         if let Ok(delivery) = delivered {
             return (delivery.outcome, delivery.received);
         }
-        let sentence = "the session was closed; open it again";
-        let generation = self.generation();
-        let outcome = Outcome::not_run(ErrorClass::Unavailable, sentence, generation);
+        let kernel = self.shared.untouched();
+        let outcome = Outcome::not_run(ErrorClass::Unavailable, CLOSED, kernel);
         (outcome, Arc::default())
     }
 
@@ -322,16 +337,12 @@ impl Execution {
     pub fn so_far(&self) -> Outcome {
         let progress = self.place.as_ref().map(|place| &place.progress);
         let nothing = Progress::default();
-        progress.unwrap_or(&nothing).so_far(self.generation())
+        progress.unwrap_or(&nothing).so_far(self.shared.untouched())
     }
 
     /// Takes the cell back; false if it runs or has run.
     fn withdraw(&self) -> bool {
         let taken = self.place.as_ref().and_then(|place| place.take());
         taken.is_some()
-    }
-
-    fn generation(&self) -> u64 {
-        self.shared.generation.load(Ordering::Relaxed)
     }
 }
