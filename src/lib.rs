@@ -18,6 +18,7 @@ pub mod server;
 pub mod session;
 pub mod telemetry;
 pub mod tools;
+mod words;
 
 /// The Rust in the README is run as a test.
 #[cfg(doctest)]

@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::args_sessions::{ServeArguments, SessionsArguments};
 use super::{exec, exit, serve, sessions, show, streams};
 use crate::config::Limits;
-use crate::execution::{ErrorClass, Outcome};
+use crate::execution::{ErrorClass, KernelReport, Outcome};
 use crate::process::survive_file_size_limit;
 use crate::session::Policy;
 
@@ -190,7 +190,8 @@ pub fn main() -> ExitCode {
                 );
             }
             if std::env::args_os().any(|word| word == "--json") {
-                let outcome = Outcome::not_run(ErrorClass::Usage, sentence(&error), 0);
+                let outcome =
+                    Outcome::not_run(ErrorClass::Usage, sentence(&error), KernelReport::none());
                 if let Err(error) = show::json_line(&outcome) {
                     return ExitCode::from(exit::unwritten(&error));
                 }

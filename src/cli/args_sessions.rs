@@ -83,10 +83,10 @@ pub(super) enum SessionsCommand {
         /// The session.
         name: String,
     },
-    /// End one, or all: a cell that runs is ended as interrupted.
+    /// End one, or all (--all): a cell that runs is ended as interrupted.
     Close {
         /// The session.
-        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        #[arg(conflicts_with = "all")]
         name: Option<String>,
         /// All sessions of all managers.
         #[arg(long)]

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::list::{clean, shown};
+use crate::words::{agreeing, counted};
 
 /// Characters of an error or a value in a line.
 const MOST_CHARS: usize = 200;
@@ -48,7 +49,12 @@ pub(super) fn event_line(event: &Value) -> String {
             (_, Some(signal)) if !signal.is_null() => format!("by signal {signal}"),
             _ => "how is not known".to_owned(),
         },
-        "lagged" => format!("{} events are missing here", text("/missed")),
+        "lagged" => {
+            let missed = event.pointer("/missed").and_then(Value::as_u64);
+            let missed = missed.unwrap_or_default();
+            let are = agreeing(missed, "is", "are");
+            format!("{} {are} missing here", counted(missed, "event"))
+        }
         // Of a later version.
         _ => cut(&clean(&event.to_string())),
     };

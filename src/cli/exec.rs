@@ -14,7 +14,7 @@ use super::show::{Screen, json_line};
 use super::signals::Signals;
 use super::{exit, source, streams, surroundings};
 use crate::config::{Caller, Settings};
-use crate::execution::{ErrorClass, Outcome};
+use crate::execution::{ErrorClass, KernelReport, Outcome};
 use crate::process::{ProcessError, own_limits, try_descriptors, try_thread};
 use crate::session::{Registry, SessionError, SessionName};
 use crate::tools::{Grant, ToolTable};
@@ -73,7 +73,11 @@ fn start(is_client: bool) -> Result<(Runtime, Screen), ProcessError> {
 
 /// Says why nothing can be run, with the least that can be had.
 fn refuse_at_once(arguments: &ExecArguments, error: &ProcessError) -> u8 {
-    let outcome = Outcome::not_run(ErrorClass::Unavailable, error.to_string(), 0);
+    let outcome = Outcome::not_run(
+        ErrorClass::Unavailable,
+        error.to_string(),
+        KernelReport::none(),
+    );
     let told = if arguments.json {
         json_line(&outcome)
     } else {
@@ -107,27 +111,44 @@ async fn exec(
     }
     let Some(cells) = signals.unless_one_comes(source::cells(arguments)).await else {
         let sentence = "interrupted while the code was read; no cell was run".to_owned();
-        let refusal = refuse(arguments, &mut screen, ErrorClass::Interrupted, sentence);
+        let session = named.as_deref();
+        let refusal = refuse(
+            arguments,
+            session,
+            &mut screen,
+            ErrorClass::Interrupted,
+            sentence,
+        );
         return timeout(BESIDE, refusal).await.unwrap_or(exit::INTERRUPTED);
     };
+    let session = named.clone();
     let prepared = cells
+        .map_err(|sentence| with_advice(arguments, named.as_deref(), sentence))
         .and_then(|cells| {
+            if arguments.reset && cells.iter().all(|cell| cell.trim().is_empty()) {
+                let sentence = "the code is empty; give Python source".to_owned();
+                return Err(with_advice(arguments, named.as_deref(), sentence));
+            }
             possible(arguments, named.as_deref(), cells.len())?;
             Ok((cells, surroundings::caller(arguments)?, grant(arguments)?))
         })
         .map_err(|sentence| (ErrorClass::Usage, sentence));
     let started = match prepared {
-        Ok((cells, caller, grant)) => match start_kernels(arguments, named, caller).await {
-            Ok(kernels) => Ok((kernels, cells, grant)),
-            Err(refused) => Err(refused),
-        },
+        Ok((cells, caller, grant)) => {
+            let place = arguments.cwd.as_ref().map(|_named| caller.cwd.clone());
+            match start_kernels(arguments, named, caller).await {
+                Ok(kernels) => Ok((kernels, cells, grant, place)),
+                Err(refused) => Err(refused),
+            }
+        }
         Err(refused) => Err(refused),
     };
-    let (kernels, cells, grant) = match started {
+    let (kernels, cells, grant, place) = match started {
         Ok(started) => started,
         Err((class, sentence)) => {
             let taken = screen.taken();
-            let refusal = refuse(arguments, &mut screen, class, sentence);
+            let session = session.as_deref();
+            let refusal = refuse(arguments, session, &mut screen, class, sentence);
             let code = signals.while_read(&taken, false, refusal).await;
             return code.unwrap_or(exit::INTERRUPTED);
         }
@@ -137,12 +158,29 @@ async fn exec(
         is_read = is_read && told(&mut screen, &mut signals, 0, &notice).await;
     }
     let code = if is_read {
-        row(arguments, &kernels, cells, grant, &mut screen, &mut signals).await
+        row(
+            arguments,
+            &kernels,
+            (cells, grant, place),
+            &mut screen,
+            &mut signals,
+        )
+        .await
     } else {
         exit::INTERRUPTED
     };
     kernels.shut_down().await;
     code
+}
+
+/// Who resets and gives no code wants no cell.
+fn with_advice(arguments: &ExecArguments, named: Option<&str>, sentence: String) -> String {
+    match named {
+        Some(name) if arguments.reset => format!(
+            "{sentence}; to reset a session and run nothing say `warmcell sessions reset {name}`"
+        ),
+        _ => sentence,
+    }
 }
 
 /// Whether the arguments go together.
@@ -229,11 +267,17 @@ fn grant(arguments: &ExecArguments) -> Result<Grant, String> {
 
 async fn refuse(
     arguments: &ExecArguments,
+    session: Option<&str>,
     screen: &mut Screen,
     class: ErrorClass,
     sentence: String,
 ) -> u8 {
-    let outcome = Outcome::not_run(class, sentence, 0);
+    // People are told the sentence alone.
+    let kernel = match session.filter(|_| arguments.json) {
+        Some(name) => surroundings::home().kernel(name).await,
+        None => KernelReport::none(),
+    };
+    let outcome = Outcome::not_run(class, sentence, kernel);
     let code = exit::of(&outcome);
     if arguments.json {
         return match screen.json(&outcome).await {

@@ -55,10 +55,11 @@ fn of_number(number: i64) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::execution::KernelReport;
 
     #[test]
     fn classes_and_numbers_have_their_codes() {
-        let with = |class| of(&Outcome::not_run(class, "", 0));
+        let with = |class| of(&Outcome::not_run(class, "", KernelReport::none()));
         assert_eq!(with(ErrorClass::Usage), 2);
         assert_eq!(with(ErrorClass::Timeout), 124);
         assert_eq!(with(ErrorClass::Busy), 125);

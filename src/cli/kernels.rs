@@ -4,8 +4,7 @@
 use std::future::pending;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -15,7 +14,8 @@ use crate::client::{ClientError, Home, RemoteCell, Taken};
 use crate::config::{Caller, ProcessLimits};
 use crate::environment::scrub;
 use crate::execution::{
-    ErrorClass, Interrupt, LiveEvent, LiveOutput, LiveSender, Outcome, live_output,
+    ErrorClass, Interrupt, KernelReport, LiveEvent, LiveOutput, LiveSender, LossReason, Outcome,
+    live_output,
 };
 use crate::server::{CallerOrder, CellOrder, LimitsOrder, NiceOrder};
 use crate::session::{Cell, Ended, Registry, Session};
@@ -105,14 +105,17 @@ impl Kernels {
     }
 }
 
+/// A sentence that is to be told once.
+type Announced = Arc<Mutex<Option<String>>>;
+
 /// A session of the background server.
 #[derive(Debug)]
 pub(super) struct Remote {
     name: String,
     home: Home,
     caller: CallerOrder,
-    /// A session was made and that was not told yet.
-    opened: Arc<AtomicBool>,
+    /// What is to be told of a session that was made.
+    opened: Announced,
 }
 
 impl Remote {
@@ -142,8 +145,8 @@ impl Remote {
     }
 
     fn announcement(&self) -> Option<String> {
-        let opened = self.opened.swap(false, Ordering::AcqRel);
-        opened.then(|| announcement(&self.name))
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.take()
     }
 
     fn begin(&self, arguments: &ExecArguments, cell: Cell, is_live: bool) -> Begun {
@@ -185,29 +188,34 @@ impl Remote {
     }
 }
 
-fn announcement(name: &str) -> String {
-    format!(
-        "session {name} is new; it lives on in the background (`warmcell sessions close {name}` ends \
-         it)"
-    )
+/// What is told of a session that was made for a cell, once that has begun in this kernel: until then
+/// there is no such session, for all that is known.
+fn announcement(name: &str, kernel: &KernelReport) -> String {
+    let lives = format!("in the background (`warmcell sessions close {name}` ends it)");
+    if kernel.generation > 1 {
+        return format!(
+            "session {name} was there before, and its kernel was lost; it lives on again {lives}"
+        );
+    }
+    format!("session {name} is new; it lives on {lives}")
 }
 
 /// A cell of the background server.
 struct Running {
     name: String,
     home: Home,
-    opened: Arc<AtomicBool>,
+    opened: Announced,
     interrupt: Interrupt,
 }
 
 impl Running {
     async fn outcome(self, order: CellOrder, live: Option<LiveSender>) -> Outcome {
-        let not_taken = || {
+        let not_taken = |kernel| {
             let sentence = "interrupted before the background server had taken the cell";
-            Outcome::not_run(ErrorClass::Interrupted, sentence, 0)
+            Outcome::not_run(ErrorClass::Interrupted, sentence, kernel)
         };
         if self.interrupt.is_cancelled() {
-            return not_taken();
+            return not_taken(self.home.kernel(&self.name).await);
         }
         let mut executing = std::pin::pin!(self.home.execute(&self.name, &order));
         let taken = tokio::select! {
@@ -216,17 +224,25 @@ impl Running {
             // It may be taken already, and the answer on its way.
             () = self.interrupt.cancelled() => match timeout(TAKING, executing).await {
                 Ok(taken) => taken,
-                Err(_elapsed) => return not_taken(),
+                Err(_elapsed) => {
+                    return not_taken(KernelReport::none().lost(LossReason::ConnectionLost));
+                }
             },
         };
         match taken {
             Ok(Taken::Cell(cell)) => match self.follow(*cell, live).await {
                 Ok(outcome) => outcome,
-                Err(error) => failed(&error),
+                Err(error) => self.failed(&error).await,
             },
             Ok(Taken::Outcome(outcome)) => *outcome,
-            Err(error) => failed(&error),
+            Err(error) => self.failed(&error).await,
         }
+    }
+
+    /// The result of a cell that no manager has taken, or whose manager made no sense.
+    async fn failed(&self, error: &ClientError) -> Outcome {
+        let kernel = self.home.kernel(&self.name).await;
+        Outcome::not_run(error.class(), error.to_string(), kernel)
     }
 
     async fn follow(
@@ -235,13 +251,19 @@ impl Running {
         live: Option<LiveSender>,
     ) -> Result<Outcome, ClientError> {
         if cell.opened {
-            match &live {
-                Some(live) => {
-                    let line = format!("warmcell: {}\n", announcement(&self.name));
-                    live.send(LiveEvent::Stderr(line.into()));
+            let (name, live, opened) = (self.name.clone(), live.clone(), Arc::clone(&self.opened));
+            cell.when_begun(move |kernel| {
+                let sentence = announcement(&name, kernel);
+                match live {
+                    Some(live) => {
+                        let line = format!("warmcell: {sentence}\n");
+                        live.send(LiveEvent::Stderr(line.into()));
+                    }
+                    None => {
+                        *opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(sentence);
+                    }
                 }
-                None => self.opened.store(true, Ordering::Release),
-            }
+            });
         }
         let (client, id) = (cell.client().clone(), cell.id.clone());
         if let Some(live) = live {
@@ -261,8 +283,14 @@ impl Running {
                 result = &mut result => break result?,
                 () = again => {
                     asked += 1;
-                    // If it cannot be asked, the end of our connection interrupts the cell.
-                    client.interrupt_cell(&id).await?;
+                    if let Err(error) = client.interrupt_cell(&id).await {
+                        // If it cannot be asked, the end of our connection interrupts the cell; unless
+                        // that has ended already.
+                        match timeout(TAKING, &mut result).await {
+                            Ok(result) => break result?,
+                            Err(_elapsed) => return Err(error),
+                        }
+                    }
                 }
             }
         };
@@ -277,8 +305,4 @@ impl Running {
         }
         Ok(outcome)
     }
-}
-
-fn failed(error: &ClientError) -> Outcome {
-    Outcome::not_run(error.class(), error.to_string(), 0)
 }

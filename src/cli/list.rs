@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::streams;
 use crate::client::{Found, Home};
+use crate::words::counted;
 
 /// What stands for nothing.
 const NOTHING: &str = "-";
@@ -98,6 +99,12 @@ fn print_table<const N: usize>(rows: &[[String; N]]) -> io::Result<()> {
 /// Prints one session.
 pub(super) fn show(session: &Value) -> io::Result<()> {
     let text = |path: &str| shown(session.pointer(path));
+    let number = |path: &str| {
+        session
+            .pointer(path)
+            .and_then(Value::as_u64)
+            .unwrap_or_default()
+    };
     let mut facts = vec![
         ("session", format!("{}, {}", text("/name"), text("/state"))),
         (
@@ -114,11 +121,11 @@ pub(super) fn show(session: &Value) -> io::Result<()> {
         (
             "cells",
             format!(
-                "{} in this kernel, {} in all, {} waiting; {} tool calls",
+                "{} in this kernel, {} in all, {} waiting; {}",
                 text("/cells"),
                 text("/cells_total"),
                 text("/waiting"),
-                text("/tool_calls")
+                counted(number("/tool_calls"), "tool call")
             ),
         ),
     ];
@@ -136,12 +143,12 @@ pub(super) fn show(session: &Value) -> io::Result<()> {
         let [since, cell] = ["since", "cell"].map(|key| shown(running.get(key)));
         facts.push(("running", format!("cell {cell} since {since}")));
     }
-    let number = |path: &str| session.pointer(path).and_then(Value::as_u64);
-    if let Some(bytes) = number("/usage/pss_bytes").or_else(|| number("/usage/rss_bytes")) {
+    let bytes = |path: &str| session.pointer(path).and_then(Value::as_u64);
+    if let Some(bytes) = bytes("/usage/pss_bytes").or_else(|| bytes("/usage/rss_bytes")) {
         let usage = format!(
-            "{} in {} processes, {:.2} s of processor time",
+            "{} in {}, {:.2} s of processor time",
             bytes_in_words(bytes),
-            text("/usage/processes"),
+            counted(number("/usage/processes"), "process"),
             session
                 .pointer("/usage/cpu_seconds")
                 .and_then(Value::as_f64)

@@ -1,6 +1,7 @@
 //! Runs a row of cells and shows what they print.
 
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -14,6 +15,7 @@ use super::streams;
 use crate::execution::{Outcome, Status};
 use crate::session::Cell;
 use crate::tools::Grant;
+use crate::words::{agreeing, counted};
 
 /// What is told beside a stream that nobody reads may take so long.
 pub(super) const BESIDE: Duration = Duration::from_secs(1);
@@ -32,12 +34,12 @@ pub(super) async fn told(
     signals.while_read(&taken, gives_up, notice).await.is_some()
 }
 
-/// Runs the cells until one fails, and ends the session; the exit code.
+/// Runs the cells until one fails, the first in a place that was named, and ends the session; the exit
+/// code.
 pub(super) async fn row(
     arguments: &ExecArguments,
     kernels: &Kernels,
-    cells: Vec<String>,
-    grant: Grant,
+    (cells, grant, place): (Vec<String>, Grant, Option<PathBuf>),
     screen: &mut Screen,
     signals: &mut Signals,
 ) -> u8 {
@@ -54,6 +56,8 @@ pub(super) async fn row(
             max_tool_calls: Some(arguments.max_tool_calls),
             grant: grant.clone(),
             reset: arguments.reset && is_first,
+            // Later ones stay where it goes.
+            directory: place.clone().filter(|_| is_first),
             on_timeout: arguments.on_timeout.into(),
             on_interrupt: arguments.on_interrupt.into(),
             ..Cell::default()
@@ -71,8 +75,9 @@ pub(super) async fn row(
         }
     }
     if rest > 0 && is_read {
-        let cells = if rest == 1 { "cell was" } else { "cells were" };
-        let sentence = format!("{rest} further {cells} not run");
+        let rest = rest as u64;
+        let (cells, were) = (counted(rest, "further cell"), agreeing(rest, "was", "were"));
+        let sentence = format!("{cells} {were} not run");
         is_read = told(screen, signals, code, &sentence).await;
         code = if is_read { code } else { cut_short(code) };
     }

@@ -12,10 +12,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 use super::args_sessions::ServeArguments;
-use super::{exit, streams, surroundings};
-use crate::client::{Home, READY};
+use super::{exit, sessions, streams, surroundings};
+use crate::client::{Home, READY, Stopped};
 use crate::config::{ProcessLimits, Settings};
-use crate::execution::{ErrorClass, Outcome};
+use crate::execution::{ErrorClass, KernelReport, Outcome};
 use crate::folders::FolderLock;
 use crate::process::{
     Pidfd, Signal, hide_memory, in_a_thread, leave_limits_of_starter, leave_nice_value_of_starter,
@@ -23,6 +23,7 @@ use crate::process::{
 };
 use crate::server::{BackgroundServer, Ended, ServerError, TcpDoor, Token};
 use crate::telemetry::log_to_file;
+use crate::words::counted;
 
 /// How long a server stays without a kernel.
 const IDLE_EXIT: Duration = Duration::from_secs(600);
@@ -95,7 +96,11 @@ fn refuse(arguments: &ServeArguments, class: ErrorClass, sentence: &str) -> Exit
     } else {
         say(sentence);
     }
-    ExitCode::from(exit::of(&Outcome::not_run(class, sentence, 0)))
+    ExitCode::from(exit::of(&Outcome::not_run(
+        class,
+        sentence,
+        KernelReport::none(),
+    )))
 }
 
 /// What it is to listen on beside its socket.
@@ -294,10 +299,14 @@ impl Signals {
 
 /// Ends the server that runs, by its door or else by a signal.
 async fn stop(arguments: &ServeArguments) -> ExitCode {
-    let told = |stopped: bool, sessions: Option<u64>, sentence: &str| {
+    let told = |stopped: bool, had: Option<&Stopped>, sentence: &str| {
         if arguments.json {
+            let sessions = had.map(|had| had.sessions);
+            let unreceived = had.map(|had| &had.unreceived);
             // With stdout closed there is nobody to tell.
-            drop(print(&json!({ "stopped": stopped, "sessions": sessions })));
+            drop(print(&json!({
+                "stopped": stopped, "sessions": sessions, "unreceived": unreceived,
+            })));
         } else {
             say(sentence);
         }
@@ -305,7 +314,11 @@ async fn stop(arguments: &ServeArguments) -> ExitCode {
     };
     let home = surroundings::home();
     let Some(pid) = home.server_pid() else {
-        return told(false, Some(0), "no background server runs");
+        return told(
+            false,
+            Some(&Stopped::default()),
+            "no background server runs",
+        );
     };
     let asked = match home.server().await {
         Ok(Some(server)) => server.stop().await.ok(),
@@ -321,15 +334,19 @@ async fn stop(arguments: &ServeArguments) -> ExitCode {
             return refuse(arguments, ErrorClass::Unavailable, &sentence);
         }
     }
-    let sessions = match asked {
-        Some(1) => " and its session".to_owned(),
-        Some(count) if count > 0 => format!(" and its {count} sessions"),
-        _ => String::new(),
+    let Some(had) = &asked else {
+        return told(true, None, "the background server has ended");
     };
+    let and = match had.sessions {
+        0 => " has ended".to_owned(),
+        1 => " and its session have ended".to_owned(),
+        count => format!(" and its {} have ended", counted(count, "session")),
+    };
+    let dropped = sessions::dropped(&had.unreceived);
     told(
         true,
-        asked,
-        &format!("the background server{sessions} has ended"),
+        asked.as_ref(),
+        &format!("the background server{and}{dropped}"),
     )
 }
 

@@ -9,10 +9,14 @@ use tokio::runtime;
 use super::args_sessions::{SessionsArguments, SessionsCommand};
 use super::{events, exit, list, streams, surroundings};
 use crate::client::{Client, ClientError, Home, Results};
-use crate::execution::{ErrorClass, Outcome};
+use crate::execution::{ErrorClass, KernelReport, Lost, Outcome};
 use crate::process::hide_memory;
 use crate::server::InterruptOrder;
 use crate::session::{Policy, SessionName};
+use crate::words::{agreeing, counted};
+
+/// Results that a sentence names; the rest is counted.
+const MOST_NAMED: usize = 10;
 
 /// What keeps a command from its work.
 #[derive(Debug)]
@@ -69,7 +73,7 @@ fn told(arguments: &SessionsArguments, fault: &Fault) -> u8 {
     if let Some(error) = said.err().filter(|_| arguments.json) {
         return exit::unwritten(&error);
     }
-    exit::of(&Outcome::not_run(class, sentence, 0))
+    exit::of(&Outcome::not_run(class, sentence, KernelReport::none()))
 }
 
 async fn run(arguments: &SessionsArguments) -> Result<u8, Fault> {
@@ -82,7 +86,13 @@ async fn run(arguments: &SessionsArguments) -> Result<u8, Fault> {
             return list::list(&home, arguments.json).await.map_err(Fault::from);
         }
         SessionsCommand::Close { all: true, .. } => return close_all(&home, arguments).await,
-        SessionsCommand::Close { name, .. } => name.as_deref().unwrap_or_default(),
+        SessionsCommand::Close { name, .. } => name.as_deref().ok_or_else(|| {
+            Fault::Usage(
+                "say which session: `warmcell sessions close NAME`; `warmcell sessions close --all` ends \
+                 all of them"
+                    .to_owned(),
+            )
+        })?,
         SessionsCommand::Show { name }
         | SessionsCommand::Events { name }
         | SessionsCommand::Wait { name, .. }
@@ -124,12 +134,8 @@ async fn run(arguments: &SessionsArguments) -> Result<u8, Fault> {
             answer(arguments, &json!(answered), &sentence)?;
         }
         SessionsCommand::Reset { .. } => {
-            client.reset(name).await?;
-            answer(
-                arguments,
-                &json!({ "reset": true }),
-                &format!("{name} is reset"),
-            )?;
+            let reset = client.reset(name).await?;
+            answer(arguments, &reset, &reset_in_words(name, &reset))?;
         }
         SessionsCommand::Close { .. } => close(&client, name, arguments).await?,
     }
@@ -146,7 +152,54 @@ async fn close(client: &Client, name: &str, arguments: &SessionsArguments) -> Re
     if flag("was_cut_off") {
         sentence.push_str("; its kernel did not end within 1 s and was killed");
     }
+    let unreceived = closed.get("unreceived").and_then(Value::as_array);
+    sentence += &dropped(unreceived.map_or(&[], Vec::as_slice));
     answer(arguments, &closed, &sentence)
+}
+
+/// `a is reset: 2 cells and x are gone; ...`
+fn reset_in_words(name: &str, reset: &Value) -> String {
+    let lost = reset.get("lost").cloned();
+    let lost = lost.and_then(|lost| serde_json::from_value::<Lost>(lost).ok());
+    let what = lost.and_then(|lost| lost.in_words());
+    let what = what.map_or_else(String::new, |what| format!(": {what} gone"));
+    let error = reset.get("error").and_then(Value::as_str);
+    let then = match (reset.get("kernel").and_then(Value::as_str), error) {
+        (_, Some(reason)) => {
+            format!("; no fresh kernel could be started ({reason}); the next cell tries again")
+        }
+        (Some("starting"), None) => "; its fresh kernel is still being started".to_owned(),
+        _ => String::new(),
+    };
+    format!("{name} is reset{what}{then}")
+}
+
+/// What is said of results that nobody has received; nothing, if there are none.
+pub(super) fn dropped(unreceived: &[Value]) -> String {
+    if unreceived.is_empty() {
+        return String::new();
+    }
+    let one = |it: &Value| {
+        let text = |key| it.get(key).and_then(Value::as_str);
+        let cell = it.get("cell").and_then(Value::as_u64);
+        let cell = cell.map_or_else(
+            || "one that had not begun".to_owned(),
+            |cell| format!("cell {cell}"),
+        );
+        let of = text("session").map_or_else(String::new, |name| format!(" of {name}"));
+        format!("{cell}{of} ({})", text("status").unwrap_or_default())
+    };
+    let count = unreceived.len() as u64;
+    let mut which: Vec<String> = unreceived.iter().take(MOST_NAMED).map(one).collect();
+    if unreceived.len() > MOST_NAMED {
+        which.push(format!("and {} more", unreceived.len() - MOST_NAMED));
+    }
+    format!(
+        "; {} that nobody has received {} dropped: {}",
+        counted(count, "result"),
+        agreeing(count, "is", "are"),
+        which.join(", ")
+    )
 }
 
 async fn close_all(home: &Home, arguments: &SessionsArguments) -> Result<u8, Fault> {

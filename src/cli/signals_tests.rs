@@ -4,12 +4,12 @@ use rustix::process::{Signal as Number, getpid, kill_process};
 use tokio::time::advance;
 
 use super::*;
-use crate::execution::{ErrorClass, Interrupt};
+use crate::execution::{ErrorClass, Interrupt, KernelReport};
 
 /// A cell that ends like that, once a signal has tried to interrupt it.
 async fn cell(interrupt: &Interrupt, class: ErrorClass) -> Outcome {
     interrupt.cancelled().await;
-    Outcome::not_run(class, "", 1)
+    Outcome::not_run(class, "", KernelReport::none())
 }
 
 /// Lets the time go by in which signals are one.
@@ -70,7 +70,7 @@ async fn a_signal_counts_once_and_is_not_lost_at_the_end_of_a_cell() {
         advance(ONE_INTERRUPT / 2).await;
         send();
         interrupt.forced().await;
-        Outcome::not_run(ErrorClass::Interrupted, "", 1)
+        Outcome::not_run(ErrorClass::Interrupted, "", KernelReport::none())
     };
     signals.interrupting(&interrupt, running).await;
     assert!(interrupt.is_forced());

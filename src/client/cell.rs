@@ -1,18 +1,76 @@
 //! A cell that runs in a manager, seen from here.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
+use super::sight::Peer;
 use super::spool::{Missed, Spool};
 use super::{Client, ClientError};
-use crate::execution::{LiveEvent, LiveSender, Outcome};
+use crate::config::{STDERR_WINDOW_BYTES, STDOUT_WINDOW_BYTES};
+use crate::execution::{Caps, KernelReport, LiveEvent, LiveSender, LossReason, Outcome, Seen};
 use crate::server::{Line, Refused};
 
 /// The longest line: a result with two windows, all of it escaped, is much shorter.
 const MOST_LINE_BYTES: usize = 64 << 20;
+
+/// What is seen of a cell.
+#[derive(Debug)]
+pub(super) struct Watched {
+    /// The manager.
+    peer: Arc<Peer>,
+    /// In which kernel it has begun, and when that was seen.
+    begun: Option<(KernelReport, Instant)>,
+    output: Seen,
+}
+
+impl Watched {
+    pub(super) fn new(peer: Arc<Peer>) -> Self {
+        Self {
+            peer,
+            begun: None,
+            output: Seen::new(Caps {
+                stdout: STDOUT_WINDOW_BYTES,
+                stderr: STDERR_WINDOW_BYTES,
+            }),
+        }
+    }
+
+    /// The result, if the connection has ended before it: what was seen, and what is not known.
+    pub(super) async fn cut_off(self, reason: &str, missed: u64) -> Outcome {
+        let loss = self.peer.loss().await;
+        let what = match &self.begun {
+            Some(_) => "how the cell ended is not known",
+            None => "whether the cell ran is not known",
+        };
+        let why = match loss {
+            LossReason::ManagerRestarted => {
+                "the manager has ended, and its kernels with it; the next cell of the session says what \
+                 is lost"
+                    .to_owned()
+            }
+            _ => format!(
+                "the connection to the manager ended ({reason}), and whether its kernel lives is not \
+                 known; the next cell of the session says so"
+            ),
+        };
+        let (kernel, time) = match self.begun {
+            Some((kernel, at)) => (kernel, at.elapsed()),
+            None => (KernelReport::none(), Duration::ZERO),
+        };
+        let more = match missed {
+            0 => "",
+            _ => "; it has printed more than is shown",
+        };
+        let sentence = format!("{what}: {why}{more}");
+        self.output.cut_off(&sentence, kernel.lost(loss), time)
+    }
+}
 
 /// A cell that was taken. Dropping it interrupts the cell: its connection ends.
 #[derive(Debug)]
@@ -24,12 +82,25 @@ pub struct RemoteCell {
     lines: JsonLines,
     client: Client,
     live: Option<LiveSender>,
+    watched: Watched,
+    when_begun: Option<WhenBegun>,
+    missed: Missed,
+}
+
+/// Told of the kernel in which a cell begins.
+struct WhenBegun(Box<dyn FnOnce(&KernelReport) + Send>);
+
+impl std::fmt::Debug for WhenBegun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WhenBegun").finish_non_exhaustive()
+    }
 }
 
 impl RemoteCell {
     pub(super) async fn begin(
         answer: hyper::Response<Incoming>,
         client: Client,
+        peer: Arc<Peer>,
     ) -> Result<Self, ClientError> {
         let mut lines = JsonLines::new(answer.into_body());
         match lines.next().await? {
@@ -39,6 +110,9 @@ impl RemoteCell {
                 lines,
                 client,
                 live: None,
+                watched: Watched::new(peer),
+                when_begun: None,
+                missed: Missed::default(),
             }),
             other => Err(ClientError::Senseless {
                 what: format!("{other:?}").chars().take(200).collect(),
@@ -51,24 +125,51 @@ impl RemoteCell {
         self.live = Some(live);
     }
 
+    /// Has this done once the cell begins, before anything that it prints is handed on; with its
+    /// kernel.
+    pub fn when_begun(&mut self, done: impl FnOnce(&KernelReport) + Send + 'static) {
+        self.when_begun = Some(WhenBegun(Box::new(done)));
+    }
+
     /// The manager it runs in.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Reads along to the end: the result, and what of the output this stream has left out.
-    /// What is handed on may still be on its way then.
+    /// Reads along to the end: the result, and what of the output this stream has left out. What is
+    /// handed on may still be on its way then. If the connection ends before the result, that is what
+    /// was seen of the cell, and says so.
     ///
     /// # Errors
     ///
-    /// If the connection ends before the result.
+    /// If the manager says what makes no sense.
     ///
     /// # Cancel safety
     ///
     /// If dropped, the cell is interrupted.
     pub async fn outcome(mut self) -> Result<(Outcome, Missed), ClientError> {
-        let mut missed = Missed::default();
+        let outcome = match self.follow().await {
+            Err(ClientError::Lost { reason, .. }) => {
+                self.watched.cut_off(&reason, self.missed.bytes).await
+            }
+            followed => followed?,
+        };
+        Ok((outcome, self.missed))
+    }
+
+    async fn follow(&mut self) -> Result<Outcome, ClientError> {
         let mut hand = self.live.take().map(Hand::new);
+        let ended = self.read(&mut hand).await;
+        if let Some(mut hand) = hand {
+            let here = hand.spool.take_missed();
+            self.missed.bytes += here.bytes;
+            self.missed.why = here.why;
+            tokio::spawn(async move { while hand.on().await {} });
+        }
+        ended
+    }
+
+    async fn read(&mut self, hand: &mut Option<Hand>) -> Result<Outcome, ClientError> {
         loop {
             // In turn: who reads along sees a flood as it comes.
             let line = tokio::select! {
@@ -82,22 +183,22 @@ impl RemoteCell {
                 Some(Line::StderrBase64(text)) => LiveEvent::Stderr(decoded(&text)?),
                 Some(Line::Result(text)) => LiveEvent::Result(text),
                 Some(Line::MissedBytes(bytes)) => {
-                    missed.bytes += bytes;
+                    self.missed.bytes += bytes;
                     continue;
                 }
-                Some(Line::Finished(finished)) => {
-                    if let Some(mut hand) = hand {
-                        let here = hand.spool.take_missed();
-                        missed.bytes += here.bytes;
-                        missed.why = here.why;
-                        tokio::spawn(async move { while hand.on().await {} });
+                Some(Line::Finished(finished)) => return Ok(finished.into_outcome()),
+                Some(Line::Started { kernel }) => {
+                    if let Some(WhenBegun(done)) = self.when_begun.take() {
+                        done(&kernel);
                     }
-                    return Ok((finished.into_outcome(), missed));
+                    self.watched.begun = Some((kernel, Instant::now()));
+                    continue;
                 }
                 Some(Line::Accepted { .. }) => continue,
                 None => break,
             };
-            if let Some(hand) = &mut hand {
+            self.watched.output.take(&event);
+            if let Some(hand) = hand {
                 hand.take(event).await;
             }
         }

@@ -2,13 +2,15 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::cell::{JsonLines, RemoteCell};
+use super::cell::{JsonLines, RemoteCell, Watched};
 use super::connection::{Connection, Question, accepted, escaped, whole};
+use super::sight::Peer;
 use super::start::{connect, connect_or_start};
 use super::{ClientError, Results};
 use crate::execution::Outcome;
@@ -39,6 +41,16 @@ pub enum Taken {
     Cell(Box<RemoteCell>),
     /// It does not run: the result says why. Or nobody waits for it.
     Outcome(Box<Outcome>),
+}
+
+/// What goes with a manager that ends.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Stopped {
+    /// How many sessions it had.
+    pub sessions: u64,
+    /// The results that nobody has received: `session`, `status`, and `cell` if it had begun.
+    pub unreceived: Vec<Value>,
 }
 
 impl Home {
@@ -109,11 +121,30 @@ impl Client {
         Self { socket }
     }
 
+    /// Hands a cell over. If the connection ends before an answer, that is the result: it is not known
+    /// whether the cell was taken.
     async fn begin(
         self,
         connection: Connection,
         path: &str,
         order: &CellOrder,
+    ) -> Result<Taken, ClientError> {
+        let peer = Arc::new(connection.peer());
+        match self.ask_for(connection, path, order, &peer).await {
+            Err(ClientError::Lost { reason, .. }) => {
+                let outcome = Watched::new(peer).cut_off(&reason, 0).await;
+                Ok(Taken::Outcome(Box::new(outcome)))
+            }
+            taken => taken,
+        }
+    }
+
+    async fn ask_for(
+        self,
+        connection: Connection,
+        path: &str,
+        order: &CellOrder,
+        peer: &Arc<Peer>,
     ) -> Result<Taken, ClientError> {
         let answer = connection.ask(Question::post(path, order), false).await?;
         let is_stream = answer
@@ -122,7 +153,7 @@ impl Client {
             .is_some_and(|kind| kind == "application/x-ndjson");
         if is_stream {
             return Ok(Taken::Cell(Box::new(
-                RemoteCell::begin(answer, self).await?,
+                RemoteCell::begin(answer, self, Arc::clone(peer)).await?,
             )));
         }
         let status = answer.status();
@@ -210,17 +241,6 @@ impl Client {
         Ok(())
     }
 
-    /// Discards the state of a session's kernel.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::show`].
-    pub async fn reset(&self, name: &str) -> Result<(), ClientError> {
-        let path = format!("/sessions/{}/reset", escaped(name));
-        let _answer: Value = self.at_once(Question::post(&path, &json!({}))).await?;
-        Ok(())
-    }
-
     /// Ends a session; how its kernel took it.
     ///
     /// # Errors
@@ -264,17 +284,22 @@ impl Client {
         Ok(Results::new(JsonLines::new(answer.into_body())))
     }
 
-    /// Asks the manager to end, with all its sessions; how many there are.
+    /// Discards the state of a session's kernel; what was discarded, and whether there is a fresh one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::show`].
+    pub async fn reset(&self, name: &str) -> Result<Value, ClientError> {
+        let path = format!("/sessions/{}/reset", escaped(name));
+        self.at_once(Question::post(&path, &json!({}))).await
+    }
+
+    /// Asks the manager to end, with all its sessions.
     ///
     /// # Errors
     ///
     /// If it does not answer.
-    pub async fn stop(&self) -> Result<u64, ClientError> {
-        #[derive(Deserialize)]
-        struct Answer {
-            sessions: u64,
-        }
-        let answer: Answer = self.at_once(Question::post("/stop", &json!({}))).await?;
-        Ok(answer.sessions)
+    pub async fn stop(&self) -> Result<Stopped, ClientError> {
+        self.at_once(Question::post("/stop", &json!({}))).await
     }
 }

@@ -16,6 +16,7 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::ClientError;
+use super::sight::Peer;
 use crate::execution::ErrorClass;
 use crate::server::{ROOT, Refused, VERSION, VERSION_HEADER};
 
@@ -84,6 +85,11 @@ impl Connection {
             Ok(connected) => connected.map(Self),
             Err(_elapsed) => Err(io::ErrorKind::TimedOut.into()),
         }
+    }
+
+    /// Who is at the other end.
+    pub(super) fn peer(&self) -> Peer {
+        Peer::of(&self.0)
     }
 
     /// Asks, and waits for the beginning of the answer; `at_once` within 10 s.

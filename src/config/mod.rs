@@ -9,4 +9,6 @@ mod settings;
 
 pub use caller::{Caller, CallerError};
 pub use limits::{Bound, Had, ProcessLimits, Resource};
-pub use settings::{LimitError, Limits, Settings, WaitError, parse_wait};
+pub use settings::{
+    LimitError, Limits, STDERR_WINDOW_BYTES, STDOUT_WINDOW_BYTES, Settings, WaitError, parse_wait,
+};

@@ -12,6 +12,11 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
 /// The longest time to wait for a result: a year.
 const MAX_WAIT: Duration = Duration::from_secs(31_536_000);
 
+/// The window of stdout in a result, in bytes, where nothing else is said.
+pub const STDOUT_WINDOW_BYTES: usize = 50_000;
+/// The window of stderr in a result, in bytes, where nothing else is said.
+pub const STDERR_WINDOW_BYTES: usize = 10_000;
+
 /// The limits of one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -143,8 +148,8 @@ impl Settings {
             kernel_limits: None,
             temp_dir: None,
             limits: Limits::default(),
-            max_stdout_bytes: 50_000,
-            max_stderr_bytes: 10_000,
+            max_stdout_bytes: STDOUT_WINDOW_BYTES,
+            max_stderr_bytes: STDERR_WINDOW_BYTES,
             terminal_timeout: Duration::from_secs(180),
             end_grace: Duration::from_secs(1),
             interrupt_grace: Duration::from_secs(3),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::losses::{KILLED, RESTARTED, loss_line};
-use super::{Cost, ErrorClass, How, Loss, Status, Stop};
+use super::losses::{died, killed, loss_line};
+use super::{Cost, ErrorClass, How, Loss, Status, Stop, Successor};
 use crate::jupyter::{CellReport, ExecuteReply, ReplyStatus};
 
 /// What a cell's end means.
@@ -19,17 +19,31 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    pub(super) fn of(how: &How, limit: Duration, loss: Option<&Loss>) -> Self {
+    pub(super) fn of(
+        how: &How,
+        limit: Duration,
+        loss: Option<&Loss>,
+        successor: &Successor,
+    ) -> Self {
         match how {
             How::Replied(reply) => Self::of_reply(reply),
             How::Stopped(stop, reply) => Self::of_stopped(*stop, reply, limit),
-            How::Lost(stop, cost) => Self::of_lost(*stop, cost, limit, loss),
+            How::Lost(stop, cost) => Self::of_lost(*stop, cost, limit, loss, successor),
             How::Died(death) | How::NotStarted(death) => {
-                let error = format!("the kernel {death} while running the cell");
+                let when = match how {
+                    How::NotStarted(_) => "before the cell began",
+                    _ => "while running the cell",
+                };
+                let error = format!("the kernel {death} {when}");
                 Self {
                     status: Status::Error,
                     exit_code: -1,
-                    line: Some(loss_line(&error, RESTARTED, loss, "rebuild what you need")),
+                    line: Some(loss_line(
+                        &error,
+                        &died(successor),
+                        loss,
+                        "rebuild what you need",
+                    )),
                     error: Some(error),
                     class: Some(ErrorClass::KernelDied),
                     traceback: None,
@@ -138,7 +152,13 @@ impl Ended {
     }
 
     /// It was not to go on, and its kernel is gone.
-    fn of_lost(stop: Stop, cost: &Cost, limit: Duration, loss: Option<&Loss>) -> Self {
+    fn of_lost(
+        stop: Stop,
+        cost: &Cost,
+        limit: Duration,
+        loss: Option<&Loss>,
+        successor: &Successor,
+    ) -> Self {
         let (first, again, advice) = match stop {
             Stop::Timeout => (
                 timed_out(limit),
@@ -152,18 +172,21 @@ impl Ended {
             ),
         };
         let (error, verb) = match cost {
-            Cost::Killed => (first, KILLED),
+            Cost::Killed => (first, killed(successor)),
             Cost::Deaf(grace) => (
                 format!("{again} and did not end within {}", seconds(*grace)),
-                KILLED,
+                killed(successor),
             ),
-            Cost::CutShort => (format!("{again} and then ended by force"), KILLED),
-            Cost::Died(death) => (format!("{again}, and the kernel {death}"), RESTARTED),
+            Cost::CutShort => (
+                format!("{again} and then ended by force"),
+                killed(successor),
+            ),
+            Cost::Died(death) => (format!("{again}, and the kernel {death}"), died(successor)),
         };
         Self {
             status: status_of(stop),
             exit_code: -1,
-            line: Some(loss_line(&error, verb, loss, advice)),
+            line: Some(loss_line(&error, &verb, loss, advice)),
             error: Some(error),
             class: Some(class_of_stop(stop)),
             traceback: None,

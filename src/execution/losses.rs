@@ -1,6 +1,7 @@
 //! What is lost with a kernel, and how it is told in words.
 
 use super::{LossReason, Lost};
+use crate::words::{agreeing, counted};
 
 /// Variables that a sentence names; the rest is counted.
 const NAMES_IN_TEXT: usize = 5;
@@ -25,10 +26,23 @@ impl Lost {
     pub fn and_then(mut self, later: &Self) -> Self {
         self.cells += later.cells;
         self.names_total += later.names_total;
+        self.at_least |= later.at_least;
         self.names.extend_from_slice(&later.names);
         let excess = self.names.len().saturating_sub(Self::NAMES);
         self.names.drain(..excess);
         self
+    }
+
+    /// `3 cells and x are`, for a sentence to go on; `None` if it is nothing.
+    pub fn in_words(&self) -> Option<String> {
+        let cells = (self.cells > 0).then(|| counted(self.cells, "cell"));
+        let what = match (cells, self.names_in_words()) {
+            (None, None) => return None,
+            (Some(cells), Some(names)) => format!("{cells} and {names}"),
+            (Some(what), None) | (None, Some(what)) => what,
+        };
+        let are = agreeing(self.cells + self.names_total, "is", "are");
+        Some(format!("{what} {are}"))
     }
 
     /// The variables in words: the latest few, and how many more.
@@ -43,7 +57,7 @@ impl Lost {
         let more = self.names_total.saturating_sub(shown.len() as u64);
         match (shown.split_last(), more) {
             (None, 0) => None,
-            (None, more) => Some(format!("{more} variables")),
+            (None, more) => Some(counted(more, "variable")),
             (Some((only, [])), 0) => Some((*only).to_owned()),
             (Some((last, others)), 0) => Some(format!("{} and {last}", others.join(", "))),
             (Some(_), more) => Some(format!("{} and {more} more", shown.join(", "))),
@@ -51,20 +65,56 @@ impl Lost {
     }
 }
 
+/// What was seen of the kernel that comes after one that is lost, up to now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Successor {
+    /// It is there.
+    Started,
+    /// It is being started.
+    #[default]
+    Starting,
+    /// It could not be started, for this reason.
+    Failed(String),
+}
+
 /// `[new kernel: the previous one was lost (idle 1800 s); gone: df, model and 10 more]`.
 pub(super) fn new_kernel_line(loss: &Loss) -> String {
-    let gone = loss
-        .lost
-        .names_in_words()
-        .map_or_else(String::new, |names| format!("; gone: {names}"));
+    let (detail, gone) = (&loss.detail, gone(loss));
+    format!("[new kernel: the previous one was lost ({detail}){gone}]")
+}
+
+/// The same in a later cell of that kernel: what has told it was not received.
+pub(super) fn earlier_loss_line(loss: &Loss) -> String {
+    let (detail, gone) = (&loss.detail, gone(loss));
     format!(
-        "[new kernel: the previous one was lost ({}){gone}]",
-        loss.detail
+        "[an earlier loss, which no result that was received has told: the kernel before this one \
+         was lost ({detail}){gone}]"
     )
 }
 
-pub(super) const KILLED: &str = "the kernel was killed and restarted";
-pub(super) const RESTARTED: &str = "a fresh one was started";
+fn gone(loss: &Loss) -> String {
+    let names = loss.lost.names_in_words();
+    names.map_or_else(String::new, |names| format!("; gone: {names}"))
+}
+
+/// What became of a kernel that was killed.
+pub(super) fn killed(successor: &Successor) -> String {
+    match successor {
+        Successor::Started => "the kernel was killed and restarted".to_owned(),
+        _ => format!("the kernel was killed; {}", died(successor)),
+    }
+}
+
+/// What came after a kernel that has died.
+pub(super) fn died(successor: &Successor) -> String {
+    match successor {
+        Successor::Started => "a fresh one was started".to_owned(),
+        Successor::Starting => "a fresh one is being started".to_owned(),
+        Successor::Failed(reason) => {
+            format!("no fresh one could be started ({reason}), the next cell tries again")
+        }
+    }
+}
 
 /// `[timed out after 1 s; the kernel was killed and restarted: 3 cells and x are lost; ...]`.
 pub(super) fn loss_line(error: &str, verb: &str, loss: Option<&Loss>, advice: &str) -> String {
@@ -75,27 +125,13 @@ pub(super) fn loss_line(error: &str, verb: &str, loss: Option<&Loss>, advice: &s
         Some(LossReason::Reset) => "its session was reset",
         _ => verb,
     };
-    let nothing = Lost::default();
-    let lost = loss.map_or(&nothing, |loss| &loss.lost);
-    let cells = match lost.cells {
-        0 => None,
-        1 => Some("1 cell".to_owned()),
-        cells => Some(format!("{cells} cells")),
-    };
-    let what = match (cells, lost.names_in_words()) {
-        (None, None) => return format!("[{error}; {verb}; nothing but this cell is lost]"),
-        (Some(cells), Some(names)) => format!("{cells} and {names}"),
-        (Some(what), None) | (None, Some(what)) => what,
-    };
-    let are = if lost.cells + lost.names_total <= 1 {
-        "is"
-    } else {
-        "are"
+    let Some(what) = loss.and_then(|loss| loss.lost.in_words()) else {
+        return format!("[{error}; {verb}; nothing but this cell is lost]");
     };
     let advice = if closed {
         String::new()
     } else {
         format!("; {advice}")
     };
-    format!("[{error}; {verb}: {what} {are} lost{advice}]")
+    format!("[{error}; {verb}: {what} lost{advice}]")
 }

@@ -3,13 +3,14 @@
 //! - `cell`: runs it on a kernel under its limits; - `stopping`: ends it before its time;
 //! - `interrupt`: how it is interrupted from elsewhere; - `output`: collects what it prints;
 //! - `live`: hands that on to somebody who reads along; - `progress`: what it has done so far;
-//! - `turn`: when it begins; - `outcome`: the result object; - `ended`: what its end means;
+//! - `turn`: when it begins; - `cut_off`: what was seen of one whose end was not; - `outcome`: the result object; - `ended`: what its end means;
 //! - `text` and `losses`: what a reader of the result sees.
 //!
 //! Tools are known only as an authority that a cell has and loses.
 
 mod authority;
 mod cell;
+mod cut_off;
 mod ended;
 mod interrupt;
 mod live;
@@ -23,9 +24,10 @@ mod turn;
 
 pub use authority::CellAuthority;
 pub use cell::{CellRun, CellTask, Cost, How, Stop, run};
+pub use cut_off::Seen;
 pub use interrupt::Interrupt;
 pub use live::{LiveEvent, LiveOutput, LiveSender, live_output};
-pub use losses::Loss;
+pub use losses::{Loss, Successor};
 pub use outcome::{
     BackgroundOutput, BesideStreams, ErrorClass, KernelReport, LossReason, Lost, LostName, Outcome,
     Raised, ReportedState, Status,

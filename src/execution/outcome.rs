@@ -68,6 +68,8 @@ pub enum LossReason {
     Replaced,
     /// Nobody needed it for too long.
     Idle,
+    /// The connection to its manager has ended, and whether it lives is not known.
+    ConnectionLost,
     /// Its manager has ended.
     ManagerRestarted,
 }
@@ -83,20 +85,24 @@ impl LossReason {
             Self::SessionClosed => "session_closed",
             Self::Replaced => "replaced",
             Self::Idle => "idle",
+            Self::ConnectionLost => "connection_lost",
             Self::ManagerRestarted => "manager_restarted",
         }
     }
 }
 
-/// What became of the kernel that a cell ran in.
+/// What became of the kernel that a cell ran in; of a cell that did not run: what is there for the
+/// next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReportedState {
-    /// It lives, and this was its first cell.
+    /// It lives, and this was its first cell. Of a cell that did not run: there is none that has run
+    /// a cell.
     Fresh,
     /// It lives, with the state of earlier cells.
     Kept,
-    /// It ended during the cell.
+    /// It ended during the cell, or while the cell waited; or it is out of sight
+    /// ([`LossReason::ConnectionLost`]).
     Lost,
 }
 
@@ -119,6 +125,9 @@ pub struct Lost {
     pub names: Vec<LostName>,
     /// How many variables there were.
     pub names_total: u64,
+    /// Whether it may be more: the record of it could not be kept to the end.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub at_least: bool,
 }
 
 /// The kernel of a cell.
@@ -126,9 +135,10 @@ pub struct Lost {
 pub struct KernelReport {
     /// The cell's number in its kernel, as in `<cell N>`; 0 if it did not run.
     pub execution_count: u64,
-    /// Which kernel of the session it is, from 1.
+    /// Which kernel of the session it is, from 1; of a cell that did not run the latest that there
+    /// was, 0 if none is known.
     pub generation: u64,
-    /// Whether the process was there before the cell.
+    /// Whether the process was there before the cell, and had run others.
     pub reused: bool,
     /// What became of it.
     pub state: ReportedState,
@@ -229,15 +239,38 @@ pub struct Raised {
 }
 
 impl KernelReport {
-    /// Of a cell that did not run, or not yet: nothing has become of the session's kernel by it.
-    pub(super) fn of_no_cell(generation: u64) -> Self {
+    /// Of a cell that did not run, or not yet, in a session whose latest kernel is this one and was
+    /// given so many cells; none, if it is gone or there never was one.
+    pub fn untouched(generation: u64, cells: u64) -> Self {
+        let is_kept = cells > 0;
         Self {
             execution_count: 0,
             generation,
-            reused: generation > 0,
-            state: ReportedState::Kept,
+            reused: is_kept,
+            state: if is_kept {
+                ReportedState::Kept
+            } else {
+                ReportedState::Fresh
+            },
             reason: None,
             lost: None,
+        }
+    }
+
+    /// Of a cell that did not run where no kernel is, nor was.
+    pub fn none() -> Self {
+        Self::untouched(0, 0)
+    }
+
+    /// The same kernel, when it is gone or out of sight for this reason; what it held is not known
+    /// here.
+    #[must_use]
+    pub fn lost(self, reason: LossReason) -> Self {
+        Self {
+            state: ReportedState::Lost,
+            reason: Some(reason),
+            lost: None,
+            ..self
         }
     }
 }
@@ -245,6 +278,14 @@ impl KernelReport {
 impl Outcome {
     /// The exit code of a cell that still runs.
     pub const NO_EXIT_CODE: i64 = i64::MIN;
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "that is how it is asked for"
+)]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 fn no_exit_code() -> i64 {

@@ -20,7 +20,6 @@ pub struct Progress {
 
 #[derive(Debug, Default)]
 struct Stage {
-    kernel: Option<KernelReport>,
     begun: Option<Begun>,
 }
 
@@ -39,9 +38,7 @@ impl Progress {
 
     /// It is about to run in this kernel.
     pub fn kernel(&self, report: KernelReport) {
-        self.turn
-            .send_modify(|turn| turn.begins(report.execution_count));
-        self.stage().kernel = Some(report);
+        self.turn.send_modify(|turn| turn.begins(report));
     }
 
     /// When its turn comes, and under which number.
@@ -68,13 +65,10 @@ impl Progress {
     }
 
     /// What it has printed and called up to now, with status `running`; nothing if it waits for its
-    /// turn or for its kernel.
-    pub fn so_far(&self, generation: u64) -> Outcome {
+    /// turn or for its kernel: then that of its session is as it was.
+    pub fn so_far(&self, untouched: KernelReport) -> Outcome {
         let stage = self.stage();
-        let kernel = stage
-            .kernel
-            .clone()
-            .unwrap_or_else(|| KernelReport::of_no_cell(generation));
+        let kernel = self.turn.borrow().kernel().cloned().unwrap_or(untouched);
         let Some(begun) = &stage.begun else {
             let line = "[the cell waits for its turn; it will run, and waiting for it later returns its result]";
             return running(Collected::default(), ToolUse::default(), None, kernel, line);

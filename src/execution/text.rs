@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::ended::Ended;
-use super::losses::new_kernel_line;
+use super::losses::{earlier_loss_line, new_kernel_line};
 use super::{
     BackgroundOutput, BesideStreams, CellRun, ErrorClass, How, KernelReport, Loss, Outcome, Raised,
-    ReportedState, Status,
+    ReportedState, Status, Successor,
 };
 use crate::jupyter::ReplyStatus;
+use crate::words::{agreeing, counted};
 
 /// Characters of `result`.
 pub(super) const RESULT_CHARS: usize = 2_000;
@@ -34,6 +35,8 @@ pub struct Story {
     pub earlier_loss: Option<(Loss, bool)>,
     /// What this cell's end has cost.
     pub loss: Option<Loss>,
+    /// What was seen of the next kernel, if this one is lost.
+    pub successor: Successor,
     /// What was printed before the cell.
     pub background: Option<BackgroundOutput>,
     /// Sentences for the caller.
@@ -42,12 +45,21 @@ pub struct Story {
 
 /// Makes the result.
 pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
-    let ended = Ended::of(&run.how, story.timeout, story.loss.as_ref());
+    let ended = Ended::of(
+        &run.how,
+        story.timeout,
+        story.loss.as_ref(),
+        &story.successor,
+    );
     let result = run.result.as_deref();
     let mut text = Text::default();
     let mut notices = Vec::new();
     if let Some((loss, _)) = &story.earlier_loss {
-        let line = new_kernel_line(loss);
+        let line = if story.first_cell {
+            new_kernel_line(loss)
+        } else {
+            earlier_loss_line(loss)
+        };
         text.line(&line);
         notices.push(line);
     }
@@ -71,19 +83,20 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
         text.line(NO_OUTPUT);
     }
     if let Some((count, why)) = &run.tool_use.refused {
-        let calls = if *count == 1 {
-            "call was"
-        } else {
-            "calls were"
-        };
+        let (calls, were) = (
+            counted(*count, "tool call"),
+            agreeing(*count, "was", "were"),
+        );
         story
             .warnings
-            .push(format!("{count} tool {calls} refused: {why}"));
+            .push(format!("{calls} {were} refused: {why}"));
     }
     if run.dropped_messages > 0 {
+        let count = run.dropped_messages;
         story.warnings.push(format!(
-            "{} messages of the kernel made no sense and were dropped",
-            run.dropped_messages
+            "{} of the kernel made no sense and {} dropped",
+            counted(count, "message"),
+            agreeing(count, "was", "were")
         ));
     }
     let output = text.finish();
@@ -115,8 +128,8 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
 }
 
 impl Outcome {
-    /// The result of a cell that did not run.
-    pub fn not_run(class: ErrorClass, sentence: impl Into<String>, generation: u64) -> Self {
+    /// The result of a cell that did not run, with what is known of its session's kernel.
+    pub fn not_run(class: ErrorClass, sentence: impl Into<String>, kernel: KernelReport) -> Self {
         let error = sentence.into();
         let status = if class == ErrorClass::Interrupted {
             Status::Interrupted
@@ -134,7 +147,7 @@ impl Outcome {
             exit_code: -1,
             tool_calls_made: 0,
             duration_seconds: 0.0,
-            kernel: KernelReport::of_no_cell(generation),
+            kernel,
             result: None,
             error: Some(error),
             error_class: Some(class),
@@ -170,15 +183,13 @@ fn kernel_report(how: &How, loss: Option<&Loss>, story: &Story) -> KernelReport 
         .filter(|(_, told)| !told)
         .map(|(loss, _)| &loss.lost);
     let (state, reason, lost) = match (how, loss) {
-        (How::Replied(_) | How::Stopped(..), None) => (
-            if story.first_cell {
-                ReportedState::Fresh
-            } else {
-                ReportedState::Kept
-            },
+        (How::Replied(_) | How::Stopped(..), None) if story.first_cell => (
+            ReportedState::Fresh,
             earlier.map(|(loss, _)| loss.reason),
             untold.cloned(),
         ),
+        // An earlier loss is none of this kernel's: `output` alone tells it.
+        (How::Replied(_) | How::Stopped(..), None) => (ReportedState::Kept, None, None),
         (_, loss) => {
             let own = loss.map(|loss| loss.lost.clone()).unwrap_or_default();
             let lost = untold.map_or_else(|| own.clone(), |untold| untold.clone().and_then(&own));

@@ -40,6 +40,7 @@ fn story() -> Story {
         timeout: Duration::from_secs(1),
         earlier_loss: None,
         loss: None,
+        successor: Successor::Started,
         background: None,
         warnings: Vec::new(),
     }
@@ -61,6 +62,7 @@ fn names(names: &[&str], total: u64, cells: u64) -> Lost {
         cells,
         names,
         names_total: total,
+        at_least: false,
     }
 }
 
@@ -232,6 +234,55 @@ fn an_interrupt_that_has_cost_the_kernel_tells_how() {
         "interrupted, and the kernel was killed by signal 2 (SIGINT)"
     );
     assert!(output.contains("; a fresh one was started: x is lost; rebuild"));
+}
+
+#[test]
+fn a_restart_is_told_as_far_as_it_was_seen() {
+    let told = |how: How, successor| {
+        let story = Story {
+            loss: Some(loss(LossReason::Timeout, "", names(&["x"], 1, 0))),
+            successor,
+            ..story()
+        };
+        outcome_of(ran(how, ""), story).output
+    };
+    let failed = || Successor::Failed("no Python".to_owned());
+    let killed = |successor| told(How::Lost(Stop::Interrupt, Cost::Killed), successor);
+    let died = |successor| told(How::Died(Death::Ended), successor);
+    let rest = "x is lost; rebuild what you need]";
+    assert_eq!(
+        killed(Successor::Starting),
+        format!("[interrupted; the kernel was killed; a fresh one is being started: {rest}")
+    );
+    assert_eq!(
+        killed(failed()),
+        format!(
+            "[interrupted; the kernel was killed; no fresh one could be started (no Python), the next \
+             cell tries again: {rest}"
+        )
+    );
+    assert!(died(Successor::Started).contains("; a fresh one was started: "));
+    assert!(died(Successor::Starting).contains("; a fresh one is being started: "));
+    assert!(died(failed()).contains("; no fresh one could be started (no Python), the next"));
+    let unbegun = told(How::NotStarted(Death::Ended), Successor::Started);
+    assert!(unbegun.contains(" before the cell began; "), "{unbegun}");
+}
+
+#[test]
+fn an_earlier_loss_is_not_the_state_of_a_kernel_that_lives() {
+    let earlier = loss(LossReason::Timeout, "timeout 1 s", names(&["x"], 1, 2));
+    let later = Story {
+        earlier_loss: Some((earlier, false)),
+        ..story()
+    };
+    let outcome = outcome_of(ran(replied(r#"{"status":"ok"}"#), "3\n"), later);
+    assert_eq!(
+        outcome.output,
+        "[an earlier loss, which no result that was received has told: the kernel before this one \
+         was lost (timeout 1 s); gone: x]\n3\n"
+    );
+    assert_eq!(outcome.kernel.state, ReportedState::Kept);
+    assert_eq!((outcome.kernel.reason, outcome.kernel.lost), (None, None));
 }
 
 #[test]

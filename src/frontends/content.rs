@@ -210,11 +210,15 @@ pub(super) fn aborted(execution_count: u64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::execution::Raised;
+    use crate::execution::{KernelReport, Raised};
 
     #[test]
     fn a_failure_is_the_exception_or_else_what_became_of_the_kernel() {
-        let mut outcome = Outcome::not_run(ErrorClass::Interrupted, "interrupted", 1);
+        let mut outcome = Outcome::not_run(
+            ErrorClass::Interrupted,
+            "interrupted",
+            KernelReport::untouched(1, 1),
+        );
         outcome.warning = Some("odd".to_owned());
         let failure = Failure::of(&outcome).unwrap();
         let reply = execute_reply(Some(&failure), 3);

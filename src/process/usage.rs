@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -58,6 +59,12 @@ pub async fn usage(pid: u32, deadline: Duration) -> Option<Usage> {
         in_a_thread(work).await.ok()?
     };
     timeout(deadline, look).await.ok()?
+}
+
+/// The directory in which a process is now; `None` if it is gone or somebody else's. One that is not
+/// there any more ends in ` (deleted)`.
+pub fn directory_of(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/cwd")).ok()
 }
 
 /// Looks at all processes once, for who is whose child.

@@ -16,8 +16,11 @@ use super::manager::Entered;
 use super::order::{CellOrder, InterruptOrder};
 use super::refusal::Refusal;
 use super::stream;
-use crate::execution::{ErrorClass, Interrupt, Outcome};
+use crate::execution::{ErrorClass, Interrupt, KernelReport, Outcome};
 use crate::session::{Cell, Execution, Session, SessionName};
+
+/// Bytes of output that are sent where nobody reads along: the cell is not to wait for it.
+const QUIET_BYTES: usize = 256 << 10;
 
 /// `POST /sessions/NAME/cells`
 pub(super) async fn run(
@@ -25,9 +28,14 @@ pub(super) async fn run(
     Path(name): Path<String>,
     body: Body,
 ) -> Response {
-    match ask(manager, &name, body).await {
+    match ask(Arc::clone(&manager), &name, body).await {
         Ok(response) => response,
-        Err(refusal) => refusal.into_outcome(),
+        Err(refusal) => {
+            let name = SessionName::parse(&name).ok();
+            let session = name.and_then(|name| manager.registry().find(&name));
+            let kernel = session.map_or_else(KernelReport::none, |session| session.kernel());
+            refusal.into_outcome(kernel)
+        }
     }
 }
 
@@ -49,15 +57,14 @@ async fn ask(manager: Arc<Manager>, name: &str, body: Body) -> Result<Response, 
     let cell = order.cell();
     let (session, opened) = session_for(&manager, &name, &order, &cell)?;
     if order.stream {
-        let mut execution = if order.quiet {
-            session.execute(cell)
-        } else {
-            session.execute_live(cell)
-        };
+        let mut execution = session.execute_live(cell);
         let live = execution.take_live();
         let entered = manager.enter(&execution);
         return Ok(stream::answer(stream::Cell {
             session,
+            manager,
+            turn: execution.turn(),
+            room: order.quiet.then_some(QUIET_BYTES),
             vanishing: Vanishing::of(&execution, order.detach),
             execution,
             live,
@@ -68,7 +75,13 @@ async fn ask(manager: Arc<Manager>, name: &str, body: Body) -> Result<Response, 
     }
     let execution = session.execute(cell);
     let entered = manager.enter(&execution);
-    Ok(answer(&session, execution, entered, order.patience()).await)
+    let answer = if order.detach {
+        detached(&session, execution, entered).await
+    } else {
+        answer(&session, execution, entered, order.patience()).await
+    };
+    manager.settle(&session);
+    Ok(answer)
 }
 
 fn session_for(
@@ -89,10 +102,14 @@ fn session_for(
     // None is opened for a cell that cannot run.
     let checked = manager.registry().check(cell);
     checked.map_err(|error| Refusal::usage(error.to_string()))?;
-    manager
+    let made = manager
         .registry()
         .session_or_new(name.as_str(), &caller.caller())
-        .map_err(Refusal::from)
+        .map_err(Refusal::from)?;
+    if made.1 {
+        manager.try_out(&made.0);
+    }
+    Ok(made)
 }
 
 /// Answers with the result alone. If the client vanishes the cell is interrupted.
@@ -123,6 +140,20 @@ async fn answer(
             told(outcome)
         }
     }
+}
+
+/// Answers at once, and the cell goes on: its result is for whoever waits for it, also if it is there
+/// already. A cell that does not run is told as what it is.
+async fn detached(session: &Session, mut execution: Execution, entered: Entered) -> Response {
+    if execution.is_refused() {
+        let (outcome, receipt) = execution.outcome_for_another().await;
+        receipt.sign();
+        return told(outcome);
+    }
+    execution.known_as(entered.id());
+    let outcome = execution.so_far();
+    goes_on(session, execution, entered);
+    told(outcome)
 }
 
 /// Lets a cell go on without its client; by its id it can be interrupted as long as it runs.

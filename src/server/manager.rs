@@ -28,6 +28,8 @@ pub struct Manager {
     started_at: Timestamp,
     /// Cells that were asked for at this door and have no result yet.
     cells: Mutex<HashMap<String, Interrupt>>,
+    /// Sessions that were made for a cell and have not had a kernel yet, by their ids.
+    tried_out: Mutex<HashMap<String, Session>>,
     pub(super) bodies: Arc<Semaphore>,
     kernels: Arc<Kernels>,
     /// Fires when somebody wants this manager to end.
@@ -55,6 +57,7 @@ impl Manager {
             home: home.into(),
             started_at: Timestamp::now(),
             cells: Mutex::default(),
+            tried_out: Mutex::default(),
             bodies: Arc::new(Semaphore::new(BODY_KILOBYTES)),
             kernels: Arc::default(),
             stop: CancellationToken::new(),
@@ -130,6 +133,30 @@ impl Manager {
         }
     }
 
+    /// A session was made for a cell; whether it can have a kernel is to be seen.
+    pub(super) fn try_out(&self, session: &Session) {
+        let mut tried_out = self.tried_out();
+        tried_out.retain(|_, session| !session.is_closed());
+        tried_out.insert(session.id().to_owned(), session.clone());
+    }
+
+    /// A cell of it has its result: a session that was made for it and could have no kernel goes again,
+    /// once nobody waits for anything of it.
+    pub(super) fn settle(&self, session: &Session) {
+        let mut tried_out = self.tried_out();
+        if !tried_out.contains_key(session.id()) {
+            return;
+        }
+        let is_unused = session.is_unused();
+        if is_unused || session.had_kernel() {
+            tried_out.remove(session.id());
+        }
+        if is_unused {
+            let session = session.clone();
+            tokio::spawn(async move { drop(session.close().await) });
+        }
+    }
+
     /// Interrupts a cell that was entered, as this policy or else its own says and the second time by
     /// force; false if it has its result.
     pub(super) fn interrupt(&self, id: &str, policy: Option<Policy>) -> bool {
@@ -153,6 +180,12 @@ impl Manager {
         let mut requests = self.requests.subscribe();
         // The sender lives as long as this.
         drop(requests.wait_for(|count| *count == 0).await);
+    }
+
+    fn tried_out(&self) -> MutexGuard<'_, HashMap<String, Session>> {
+        self.tried_out
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn cells(&self) -> MutexGuard<'_, HashMap<String, Interrupt>> {

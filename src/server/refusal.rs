@@ -6,8 +6,9 @@ use axum::response::{IntoResponse, Response};
 
 use super::faults::OrderError;
 use super::wire::{Refused, VERSION};
-use crate::execution::{ErrorClass, Outcome};
+use crate::execution::{ErrorClass, KernelReport, Outcome};
 use crate::session::SessionError;
+use crate::words::counted;
 
 /// Why something is not done.
 #[derive(Debug)]
@@ -98,9 +99,10 @@ impl Refusal {
     /// A client of another version.
     pub(super) fn other_version(client: &str, sessions: usize) -> Self {
         let sentence = format!(
-            "this is warmcell {client:.40}, the server that runs is {VERSION} and holds {sessions} live \
-             sessions; `warmcell serve --stop` ends it and them, then the next call starts one of this \
-             version"
+            "this is warmcell {client:.40}, the server that runs is {VERSION} and holds {}; \
+             `warmcell serve --stop` ends it and them, then the next call starts one of this \
+             version",
+            counted(sessions as u64, "live session")
         );
         let mut refusal = Self::new(StatusCode::CONFLICT, ErrorClass::Unavailable, sentence);
         refusal.refused.other_version = Some(VERSION.to_owned());
@@ -112,12 +114,12 @@ impl Refusal {
         (self.status, self.refused)
     }
 
-    /// The same as the result of a cell that did not run.
-    pub(super) fn into_outcome(self) -> Response {
+    /// The same as the result of a cell that did not run, in a session whose kernel is this.
+    pub(super) fn into_outcome(self, kernel: KernelReport) -> Response {
         if self.refused.going || self.refused.other_version.is_some() {
             return self.into_response();
         }
-        let outcome = Outcome::not_run(self.refused.error_class, self.refused.error, 0);
+        let outcome = Outcome::not_run(self.refused.error_class, self.refused.error, kernel);
         (self.status, Json(outcome)).into_response()
     }
 }

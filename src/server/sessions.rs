@@ -7,7 +7,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::Manager;
@@ -16,6 +16,7 @@ use super::lines::{Lines, lines};
 use super::order::{InterruptOrder, WaitOrder};
 use super::refusal::Refusal;
 use super::wire::{Finished, InterruptAnswer, Line};
+use crate::execution::Successor;
 use crate::session::{Kept, Session};
 
 /// So long after its grace a cell that was interrupted may take until it has its result.
@@ -30,9 +31,23 @@ pub(super) async fn manager(State(manager): State<Arc<Manager>>) -> Response {
 
 /// `POST /stop`
 pub(super) async fn stop(State(manager): State<Arc<Manager>>) -> Response {
-    let sessions = manager.registry().names().len();
+    let sessions = manager.registry().sessions_in_order();
+    let unreceived: Vec<_> = sessions.iter().flat_map(unreceived).collect();
     manager.stop().cancel();
-    Json(json!({ "stopping": true, "sessions": sessions })).into_response()
+    let answer = json!({ "stopping": true, "sessions": sessions.len(), "unreceived": unreceived });
+    Json(answer).into_response()
+}
+
+/// The results of a session that nobody has received, each with its name.
+fn unreceived(session: &Session) -> Vec<Value> {
+    let one = |unreceived| {
+        let mut one = json!(unreceived);
+        if let Some(one) = one.as_object_mut() {
+            one.insert("session".to_owned(), json!(session.name().as_str()));
+        }
+        one
+    };
+    session.unreceived().iter().map(one).collect()
 }
 
 /// `GET /sessions`
@@ -85,8 +100,19 @@ pub(super) async fn reset(
     State(manager): State<Arc<Manager>>,
     Path(name): Path<String>,
 ) -> Result<Response, Refusal> {
-    manager.existing(&name)?.reset().await;
-    Ok(Json(json!({ "reset": true })).into_response())
+    let reset = manager.existing(&name)?.reset().await;
+    let (kernel, error) = match reset.successor {
+        None => ("none", None),
+        Some(Successor::Started) => ("fresh", None),
+        Some(Successor::Starting) => ("starting", None),
+        Some(Successor::Failed(reason)) => ("none", Some(reason)),
+    };
+    let mut answer = json!({ "reset": true, "kernel": kernel });
+    if let Some(answer) = answer.as_object_mut() {
+        answer.extend(reset.lost.map(|lost| ("lost".to_owned(), json!(lost))));
+        answer.extend(error.map(|error| ("error".to_owned(), json!(error))));
+    }
+    Ok(Json(answer).into_response())
 }
 
 /// `DELETE /sessions/NAME`
@@ -95,8 +121,12 @@ pub(super) async fn close(
     Path(name): Path<String>,
 ) -> Result<Response, Refusal> {
     let ended = manager.existing(&name)?.close().await;
-    let answer =
-        json!({ "closed": true, "was_cut_off": ended.was_cut_off, "failed": ended.failed });
+    let answer = json!({
+        "closed": true,
+        "was_cut_off": ended.was_cut_off,
+        "failed": ended.failed,
+        "unreceived": ended.unreceived,
+    });
     Ok(Json(answer).into_response())
 }
 
@@ -137,11 +167,14 @@ pub(super) async fn wait(
     let order = body::parsed(&manager, body, WaitOrder::parse).await?;
     let session = manager.existing(&name)?;
     let (lines, response) = lines();
-    tokio::spawn(hand_out(session, order.timeout, lines));
+    tokio::spawn(async move {
+        hand_out(&session, order.timeout, lines).await;
+        manager.settle(&session);
+    });
     Ok(response)
 }
 
-async fn hand_out(session: Session, patience: Option<Duration>, mut lines: Lines) {
+async fn hand_out(session: &Session, patience: Option<Duration>, mut lines: Lines) {
     let forever = Duration::from_secs(10 * 366 * 86_400);
     let deadline = tokio::time::Instant::now() + patience.unwrap_or(forever);
     while let Some(mut kept) = session.kept() {

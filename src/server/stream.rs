@@ -1,6 +1,7 @@
 //! The answer to a cell that comes as the cell goes.
 
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::Response;
@@ -8,11 +9,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::time::{Instant, sleep_until};
 
+use super::Manager;
 use super::cells::{Vanishing, goes_on};
 use super::lines::{Lines, lines};
 use super::manager::Entered;
 use super::wire::{Finished, Line};
-use crate::execution::{LiveEvent, LiveOutput, Outcome};
+use crate::execution::{LiveEvent, LiveOutput, Outcome, TurnWatch};
 use crate::output::Characters;
 use crate::session::{Execution, Kept, Receipt, Session};
 
@@ -22,6 +24,11 @@ const TOGETHER_BYTES: usize = 256 << 10;
 /// A cell whose client reads along.
 pub(super) struct Cell {
     pub(super) session: Session,
+    pub(super) manager: Arc<Manager>,
+    /// When it begins, and on which kernel.
+    pub(super) turn: TurnWatch,
+    /// So many bytes of output are sent; without a limit if none.
+    pub(super) room: Option<usize>,
     pub(super) execution: Execution,
     /// What it prints, if that is wanted.
     pub(super) live: Option<LiveOutput>,
@@ -44,13 +51,19 @@ enum What {
 /// What has gone out of it.
 struct Stream {
     lines: Lines,
+    /// So many bytes of output are still sent; without a limit if none.
+    room: Option<usize>,
     missed: u64,
 }
 
 /// Begins the answer.
 pub(super) fn answer(cell: Cell) -> Response {
     let (lines, response) = lines();
-    let stream = Stream { lines, missed: 0 };
+    let stream = Stream {
+        lines,
+        room: cell.room,
+        missed: 0,
+    };
     tokio::spawn(stream.run(cell));
     response
 }
@@ -59,6 +72,9 @@ impl Stream {
     async fn run(mut self, cell: Cell) {
         let Cell {
             session,
+            manager,
+            mut turn,
+            room: _,
             mut execution,
             mut live,
             entered,
@@ -70,6 +86,7 @@ impl Stream {
         self.lines.must(&Line::Accepted { id, opened }, None).await;
         let deadline = patience.map(|patience| Instant::now() + patience);
         let mut texts = Texts::default();
+        let mut kernel = None;
         let what = loop {
             let printed = live.is_none();
             let next = async {
@@ -81,7 +98,15 @@ impl Stream {
             tokio::select! {
                 biased;
                 () = self.lines.gone() => break What::Vanished,
+                begun = turn.kernel(kernel.as_ref()) => {
+                    kernel = Some(begun.clone());
+                    self.lines.must(&Line::Started { kernel: begun }, None).await;
+                }
                 piece = next => match piece {
+                    Some(piece) if self.is_beyond(&piece) => {
+                        live = None;
+                        self.lines.must(&Line::MissedBytes(piece.len() as u64), None).await;
+                    }
                     Some(piece) => self.piece(&mut texts, piece).await,
                     // Everything that it has printed is on its way.
                     None => live = None,
@@ -127,6 +152,7 @@ impl Stream {
                 self.finish(&mut texts, Finished::new(outcome), None).await;
             }
         }
+        manager.settle(&session);
     }
 
     async fn finish(
@@ -143,6 +169,16 @@ impl Stream {
             self.lines.must(&missed, None).await;
         }
         self.lines.must(&Line::Finished(finished), then).await;
+    }
+
+    /// Whether a piece, and what comes after it, is not sent any more.
+    fn is_beyond(&mut self, piece: &LiveEvent) -> bool {
+        let Some(room) = &mut self.room else {
+            return false;
+        };
+        let left = room.checked_sub(piece.len());
+        *room = left.unwrap_or_default();
+        left.is_none()
     }
 
     async fn piece(&mut self, texts: &mut Texts, piece: LiveEvent) {

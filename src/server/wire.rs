@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::execution::{BesideStreams, Outcome};
+use crate::execution::{BesideStreams, KernelReport, Outcome};
 use crate::session::Interrupted;
 
 /// Where everything of ours stands below the root of a door.
@@ -73,6 +73,12 @@ pub enum Line {
         id: String,
         /// Whether the session was made for it.
         opened: bool,
+    },
+    /// It has begun, in this kernel; a second time, if that was found dead and it was given to the
+    /// next one.
+    Started {
+        /// The kernel, as far as it can be told now.
+        kernel: KernelReport,
     },
     /// It printed.
     Stdout(String),

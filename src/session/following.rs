@@ -143,6 +143,12 @@ impl Following {
         }
     }
 
+    /// Where the caller of a cell is.
+    pub(super) fn place_of(&self, cell: &Cell) -> PathBuf {
+        let caller = cell.caller.as_ref().unwrap_or(&self.latest);
+        caller.cwd.clone()
+    }
+
     /// What was named turned out to be the interpreter in force.
     pub(super) fn is_the_same(&mut self, anew: Anew) {
         self.known.truncate(MOST_KNOWN - 1);

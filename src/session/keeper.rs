@@ -11,11 +11,12 @@ use tokio::time::{sleep, timeout};
 use super::Ended;
 use super::census::{Census, Counted};
 use super::page::{Left, Page};
+use super::restart::Sight;
 use super::session::{Shared, collect};
 use super::starter::Starter;
 use super::untold::{Received, Untold};
 use super::worker::SessionTerms;
-use crate::execution::{Interrupt, Loss, LossReason, live_output, shutdown_sink};
+use crate::execution::{Interrupt, Loss, LossReason, Lost, live_output, shutdown_sink};
 use crate::jupyter::Names;
 use crate::kernel::{Death, Kernel, KernelState, Trigger};
 use crate::provisioner::{KernelExit, ProvisionError};
@@ -61,6 +62,7 @@ pub(super) struct Keeper {
     /// Kept while there is a kernel.
     counted: Option<Counted>,
     pub(super) slot: Slot,
+    pub(super) sight: Sight,
     state: KernelState,
     /// Cells that this kernel was given.
     pub(super) count: u64,
@@ -91,6 +93,7 @@ impl Keeper {
             census: terms.census.clone(),
             counted: None,
             slot: Slot::Empty,
+            sight: Sight::default(),
             state: KernelState::Dead,
             count: 0,
             generation: 0,
@@ -172,12 +175,18 @@ impl Keeper {
                 self.give_up_start();
                 return Err(NoKernel::Interrupted);
             };
+            let again = may_try_again;
+            may_try_again = false;
             match self.started(started) {
                 Ok(()) => break,
-                Err(_) if may_try_again => may_try_again = false,
-                Err(error) => return Err(NoKernel::Failed(error)),
+                Err(error) if again => self.sight.failed(&error),
+                Err(error) => {
+                    drop(self.sight.tried_again(false));
+                    return Err(NoKernel::Failed(error));
+                }
             }
         }
+        self.notices.extend(self.sight.tried_again(true));
         match &self.slot {
             Slot::Ready(kernel) => Ok(kernel.clone()),
             Slot::Empty | Slot::Starting(_) => Err(NoKernel::Interrupted),
@@ -197,6 +206,7 @@ impl Keeper {
                 if let Err(error) = self.started(started) {
                     // The next cell tries again, and is told if that fails too.
                     tracing::warn!(%error, "the next kernel could not be started");
+                    self.sight.failed(&error);
                 }
             }
             Slot::Ready(kernel) => {
@@ -242,7 +252,8 @@ impl Keeper {
         self.set_generation(self.generation + 1);
         self.shared.facts.record().clear();
         self.count = 0;
-        self.slot = Slot::Starting(tokio::spawn(self.starter.clone().start()));
+        let starting = self.sight.of(self.starter.clone().start());
+        self.slot = Slot::Starting(tokio::spawn(starting));
         self.recount();
     }
 
@@ -315,14 +326,15 @@ impl Keeper {
         self.untold.tell(received, announces, page);
     }
 
-    /// Discards the kernel's state.
-    pub(super) async fn reset(&mut self) {
+    /// Discards the kernel's state, if there is any: what that was.
+    pub(super) async fn reset(&mut self) -> Option<Lost> {
         if self.count == 0 {
-            return;
+            return None;
         }
         self.shut_down().await;
         let death = self.death();
-        self.lost(LossReason::Reset, "reset", &death, Next::Restart);
+        let loss = self.lost(LossReason::Reset, "reset", &death, Next::Restart);
+        Some(loss.lost)
     }
 
     /// Ends the kernel for good.
@@ -366,6 +378,7 @@ impl Keeper {
             output,
             was_cut_off,
             failed,
+            unreceived: Vec::new(),
         }
     }
 
@@ -421,7 +434,7 @@ pub(super) async fn patiently(
     }
 }
 
-fn unless_given_up(
+pub(super) fn unless_given_up(
     started: Result<Result<Kernel, ProvisionError>, tokio::task::JoinError>,
 ) -> Result<Kernel, ProvisionError> {
     started.unwrap_or_else(|_the_runtime_ends| {

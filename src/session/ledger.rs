@@ -2,17 +2,18 @@
 //! this one was killed.
 //!
 //! One small file for each session, replaced at once or not at all. Whatever stands there when a
-//! manager starts is from one that is gone. Everything here blocks.
+//! manager starts is from one that is gone. One that could not be brought up to date is marked by its
+//! mode, 0400 in place of 0600: that needs no room on a disk that is full. Everything here blocks.
 
 use std::collections::HashMap;
 use std::fs::{self, DirEntry, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::SessionName;
@@ -34,6 +35,8 @@ const MOST_TAKEN: usize = 1_024;
 const MAX_COUNT: u64 = 1 << 53;
 /// How the names of records end. No session name holds a plus, which stands for its slash.
 const ENDING: &str = ".json";
+/// The mode of a record that could not be brought up to date.
+const STALE: Mode = Mode::RUSR;
 /// How unfinished records begin. No session name begins with a dot.
 const UNFINISHED: &str = ".unfinished-";
 
@@ -50,6 +53,9 @@ pub(super) struct Entry {
     pub(super) told: bool,
     /// What is gone with it.
     pub(super) lost: Lost,
+    /// Whether it could not be kept up to date: then there may be more, or all else may be wrong.
+    #[serde(skip)]
+    pub(super) is_stale: bool,
 }
 
 impl Entry {
@@ -64,7 +70,31 @@ impl Entry {
 
     /// Whether there is anything to be told of it.
     pub(super) fn is_loss(&self) -> bool {
-        self.running || self.told || self.lost.cells > 0 || self.lost.names_total > 0
+        self.is_stale
+            || self.running
+            || self.told
+            || self.lost.cells > 0
+            || self.lost.names_total > 0
+    }
+
+    /// One of which is known only that it could not be written.
+    fn unknown(session: &SessionName) -> Self {
+        Self {
+            is_stale: true,
+            ..Self::new(session)
+        }
+    }
+
+    /// That of a file.
+    fn of((bytes, is_stale): &(Vec<u8>, bool), session: &SessionName) -> Result<Self, String> {
+        if *is_stale && bytes.is_empty() {
+            return Ok(Self::unknown(session));
+        }
+        let entry = Self::parse(bytes, session)?;
+        Ok(Self {
+            is_stale: *is_stale,
+            ..entry
+        })
     }
 
     /// Reads a record; whatever it holds, what comes out is harmless.
@@ -105,10 +135,16 @@ impl Ledger {
     /// Takes over what is in a folder, and makes it if it is not there.
     pub(super) fn open(folder: PathBuf) -> Self {
         let fault = private_folder(&folder).err();
-        let left = match &fault {
+        let mut left = match &fault {
             None => taken_over(&folder),
             Some(_) => HashMap::new(),
         };
+        // What cannot be written now could perhaps not be written before.
+        if rustix::fs::access(&folder, Access::WRITE_OK).is_err() {
+            for entry in left.values_mut() {
+                entry.is_stale = true;
+            }
+        }
         Self {
             left: Mutex::new(left),
             fault: fault.map(|error| format!("{}: {error}", folder.display())),
@@ -149,6 +185,21 @@ pub(super) fn put(path: &Path, entry: &Entry) -> io::Result<()> {
     Ok(())
 }
 
+/// Marks a record as one that could not be brought up to date; where there is none, makes one that says
+/// no more than that.
+pub(super) fn mark(path: &Path) -> io::Result<()> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match rustix::fs::open(path, flags | OFlags::RDONLY, Mode::empty()) {
+        Ok(file) => rustix::fs::fchmod(file, STALE)?,
+        Err(rustix::io::Errno::NOENT) => {
+            let flags = flags | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+            drop(rustix::fs::open(path, flags, STALE)?);
+        }
+        Err(errno) => return Err(errno.into()),
+    }
+    Ok(())
+}
+
 /// Removes a record, if there is one.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
@@ -180,7 +231,7 @@ fn taken_over(folder: &Path) -> HashMap<SessionName, Entry> {
     }
     let mut left = HashMap::new();
     for (_, session, path) in found.into_iter().take(MOST_TAKEN) {
-        match read(&path).and_then(|bytes| Entry::parse(&bytes, &session)) {
+        match read(&path).and_then(|found| Entry::of(&found, &session)) {
             Ok(entry) => drop(left.insert(session, entry)),
             Err(reason) => {
                 tracing::warn!(path = %path.display(), reason, "a record is ignored");
@@ -210,7 +261,8 @@ fn young(entry: &DirEntry, now: SystemTime) -> Option<(SystemTime, SessionName, 
     Some((changed, session?, entry.path()))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+/// What stands in a record, and whether it is marked.
+fn read(path: &Path) -> Result<(Vec<u8>, bool), String> {
     // A pipe that bears the name holds nobody up.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| errno.to_string())?;
@@ -225,9 +277,12 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     if found.len() > MAX_BYTES {
         return Err(format!("it has {} bytes", found.len()));
     }
+    let is_stale = found.permissions().mode() & Mode::WUSR.as_raw_mode() == 0;
     let mut bytes = Vec::new();
     let reading = file.take(MAX_BYTES).read_to_end(&mut bytes);
-    reading.map(|_| bytes).map_err(|error| error.to_string())
+    reading
+        .map(|_| (bytes, is_stale))
+        .map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ fn entry(session: &str, generation: u64) -> Entry {
                 kind: "list".to_owned(),
             }],
             names_total: 1,
+            at_least: false,
         },
         ..Entry::new(&name(session))
     }
@@ -97,6 +98,34 @@ fn what_is_no_record_is_ignored_and_stays() {
     assert_eq!(fs::read_dir(base).unwrap().count(), before);
     assert!(!read(&base.join("link.json")).unwrap_err().is_empty());
     assert_eq!(read(&base.join("pipe.json")).unwrap_err(), "it is no file");
+}
+
+/// As a disk leaves it that takes nothing more.
+#[test]
+fn a_record_that_is_out_of_date_is_marked_without_writing() {
+    let place = folder();
+    let base = place.path();
+    put(&base.join("a.json"), &entry("a", 1)).unwrap();
+    for session in ["a", "new", "gone"] {
+        mark(&base.join(format!("{session}.json"))).unwrap();
+    }
+    remove(&base.join("gone.json")).unwrap();
+    mark(&base.join("nowhere/a.json")).unwrap_err();
+    symlink(base.join("new.json"), base.join("link.json")).unwrap();
+    mark(&base.join("link.json")).unwrap_err();
+    let ledger = Ledger::open(base.to_owned());
+    let stale = Entry {
+        is_stale: true,
+        ..entry("a", 1)
+    };
+    assert_eq!(ledger.take(&name("a")), Some(stale));
+    let unknown = ledger.take(&name("new")).unwrap();
+    assert!(unknown.is_loss() && unknown.is_stale && unknown.lost.cells == 0);
+    assert_eq!(ledger.take(&name("gone")), None);
+    // The next one that can be written is whole.
+    put(&base.join("a.json"), &entry("a", 2)).unwrap();
+    let ledger = Ledger::open(base.to_owned());
+    assert_eq!(ledger.take(&name("a")), Some(entry("a", 2)));
 }
 
 #[test]

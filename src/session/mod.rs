@@ -7,7 +7,8 @@
 //! - `registry`: sessions by name; - `session`: the handle; - `cell`: what can be asked for;
 //!   - `request`: a cell that was handed over, and the way to its result; - `shelf`: cells that go on without their caller;
 //! - `worker`: the task; - `turn`: the turn of one cell; - `following`: what its callers change;
-//! - `keeper`: its kernel, and how it is lost; - `renewal`: another one in its place, or none;
+//! - `keeper`: its kernel, and how it is lost; - `restart`: what is seen of the next one;
+//! - `renewal`: another one in its place, or none;
 //! - `idle`: when nobody needs it; - `presence`: who is connected; - `census`: how many there are; - `starter`: new kernels;
 //! - `record`: what a kernel holds; - `report`: what is said of it while a cell runs;
 //! - `untold`: losses that are still to be told; - `ledger`: what would be lost with the manager, in
@@ -32,6 +33,7 @@ mod registry;
 mod renewal;
 mod report;
 mod request;
+mod restart;
 #[expect(
     clippy::module_inception,
     reason = "the handle is what the room is named after"
@@ -53,7 +55,8 @@ pub use name::{NameError, SessionName};
 pub use presence::Attendance;
 pub use registry::Registry;
 pub use request::{Execution, Receipt};
+pub use restart::Reset;
 pub use session::{Ended, Session};
-pub use shelf::Kept;
+pub use shelf::{Kept, Unreceived};
 pub use status::{PythonInfo, RunningCell, SessionStatus};
 pub use variables::{Variable, Variables};

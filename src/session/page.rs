@@ -13,7 +13,7 @@ use super::SessionName;
 use super::keeper::Keeper;
 use super::ledger::{self, Entry, Ledger};
 use super::untold::Untold;
-use crate::execution::{Loss, LossReason};
+use crate::execution::{Loss, LossReason, Lost};
 use crate::process::in_a_thread;
 
 /// Before a write: what is just being told to a client goes first, also where processors are few.
@@ -189,22 +189,31 @@ impl Note {
 
 fn left_by(entry: Entry) -> Left {
     let mut left = Left {
-        generation: entry.generation,
+        // One of which nothing could be noted had a kernel.
+        generation: entry.generation.max(u64::from(entry.is_stale)),
         untold: Untold::default(),
     };
     if entry.is_loss() {
         let reason = LossReason::ManagerRestarted;
-        let detail = if entry.running {
-            format!("{} while a cell ran", reason.word())
-        } else {
-            reason.word().to_owned()
+        let why = match (entry.is_stale, entry.lost.cells) {
+            (true, 0) if entry.lost.names.is_empty() => {
+                "; its record could not be kept: what is lost is not known".to_owned()
+            }
+            (true, cells) => {
+                format!("; its record could not be kept after cell {cells}: more may be lost")
+            }
+            (false, _) if entry.running => " while a cell ran".to_owned(),
+            (false, _) => String::new(),
         };
         let loss = Loss {
             reason,
-            detail,
-            lost: entry.lost,
+            detail: reason.word().to_owned() + &why,
+            lost: Lost {
+                at_least: entry.is_stale || entry.lost.at_least,
+                ..entry.lost
+            },
         };
-        left.untold = Untold::left(loss, entry.told);
+        left.untold = Untold::left(loss, entry.told && !entry.is_stale);
     }
     left
 }
@@ -219,15 +228,16 @@ async fn write(mut notes: watch::Receiver<Note>, path: PathBuf, trouble: Trouble
         let entry = (!note.is_gone).then(|| note.entry());
         if entry.is_none() || entry != written {
             let (to, next) = (path.clone(), entry.clone());
-            let done = in_a_thread(move || put(&to, next.as_ref())).await;
-            let done = done.map_err(io::Error::other).flatten();
-            if let Err(error) = &done {
-                tracing::warn!(path = %path.display(), %error, "a record could not be written");
+            let done = in_a_thread(move || put_or_mark(&to, next.as_ref())).await;
+            let done = done.map_err(|error| error.to_string()).flatten();
+            if let Err(reason) = &done {
+                let place = path.display();
+                tracing::warn!(path = %place, reason, "a record could not be written");
+                if !is_told {
+                    tell(&trouble, &format!("{place}: {reason}"));
+                }
             }
-            if let Some(error) = done.as_ref().err().filter(|_| !is_told) {
-                tell(&trouble, &error.to_string());
-                is_told = true;
-            }
+            is_told = done.is_err();
             written = entry.filter(|_| done.is_ok());
         }
         if note.is_last {
@@ -244,6 +254,23 @@ async fn pause(notes: &watch::Receiver<Note>, long: Duration) {
     drop(timeout(long, ahead.wait_for(|note| note.is_last)).await);
 }
 
+/// Writes it; if that cannot be done, why not, and what stands there is marked: it must not be read as
+/// if it were all.
+fn put_or_mark(path: &Path, entry: Option<&Entry>) -> Result<(), String> {
+    let Err(error) = put(path, entry) else {
+        return Ok(());
+    };
+    let text = error.to_string();
+    // The name of what was not finished helps nobody.
+    let reason = text.split(" at path ").next().unwrap_or_default();
+    match entry.map(|_| ledger::mark(path)) {
+        Some(Err(unmarked)) => Err(format!(
+            "{reason}; and what stands there could not be marked as out of date ({unmarked})"
+        )),
+        _ => Err(reason.to_owned()),
+    }
+}
+
 fn put(path: &Path, entry: Option<&Entry>) -> io::Result<()> {
     match entry {
         None => ledger::remove(path),
@@ -255,8 +282,8 @@ fn put(path: &Path, entry: Option<&Entry>) -> io::Result<()> {
 
 fn tell(trouble: &Trouble, error: &str) {
     let sentence = format!(
-        "what this session holds cannot be noted ({error}): if its manager is killed, the next one \
-         will not say what was lost"
+        "what this session holds cannot be noted in {error}; if its manager is killed, the next one \
+         cannot say all that was lost"
     );
     *trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(sentence);
 }

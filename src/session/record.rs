@@ -68,6 +68,7 @@ impl Record {
             cells: self.cells,
             names: self.names.get(from..).unwrap_or_default().to_vec(),
             names_total: self.total,
+            at_least: false,
         }
     }
 }

@@ -23,6 +23,7 @@ impl Keeper {
 
     /// From now on kernels start here; where they started before.
     pub(super) fn start_in(&mut self, place: PathBuf) -> PathBuf {
+        self.shared.facts.starts_in(place.clone());
         self.starter.start_in(place)
     }
 
@@ -63,6 +64,7 @@ impl Keeper {
             self.discard(&detail);
         }
         self.starter = starter;
+        self.shared.facts.starts_in(anew.place.clone());
         self.trigger(Trigger::Start, "its kernel is another one");
         self.set_generation(self.generation + 1);
         self.started(Ok(kernel)).map_err(NoKernel::Failed)?;

@@ -1,16 +1,16 @@
 //! A cell that was handed over, and the way to its result.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::Cell;
-use super::session::Shared;
+use super::session::{CLOSED, Shared};
 use super::untold::Received;
 use crate::execution::{
-    ErrorClass, Interrupt, LiveOutput, LiveSender, Outcome, Progress, TurnWatch,
+    ErrorClass, Interrupt, KernelReport, LiveOutput, LiveSender, Outcome, Progress, ReportedState,
+    TurnWatch,
 };
 
 /// What a caller gets back, and how it says that it got it.
@@ -91,9 +91,12 @@ impl Place {
 }
 
 /// The result of a cell that was interrupted before its turn came.
-pub(super) fn interrupted_while_waiting(generation: u64) -> Outcome {
-    let sentence = "interrupted while it waited; it did not run and state is kept";
-    Outcome::not_run(ErrorClass::Interrupted, sentence, generation)
+pub(super) fn interrupted_while_waiting(kernel: KernelReport) -> Outcome {
+    let sentence = match kernel.state {
+        ReportedState::Kept => "interrupted while it waited; it did not run and state is kept",
+        _ => "interrupted while it waited; it did not run",
+    };
+    Outcome::not_run(ErrorClass::Interrupted, sentence, kernel)
 }
 
 /// Says that a result has reached whoever asked for it. Dropped unsigned, a loss that the result
@@ -126,6 +129,7 @@ pub struct Execution {
     pub(super) shared: Arc<Shared>,
     /// None if the cell was refused.
     pub(super) place: Option<Arc<Place>>,
+    pub(super) is_refused: bool,
     /// Fires when the session is done with the cell.
     pub(super) ended: CancellationToken,
     /// What its results are to be found by, once it goes on without its caller.
@@ -166,6 +170,11 @@ impl Execution {
         self.ended.clone().cancelled_owned()
     }
 
+    /// Whether it does not run: its result, which says why, is there.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
     /// From now on results that are handed out while it runs or later say this in `cell_id`.
     pub fn known_as(&mut self, id: impl Into<String>) {
         self.cell_id = Some(id.into());
@@ -182,6 +191,19 @@ impl Execution {
         outcome
     }
 
+    /// Its result, if it is there: then [`Execution::delivered`] is not to be called any more.
+    pub(super) fn delivered_now(&mut self) -> Option<(Outcome, Arc<Received>)> {
+        match self.result.try_recv() {
+            Ok(delivery) => Some((delivery.outcome, delivery.received)),
+            Err(oneshot::error::TryRecvError::Empty) => None,
+            Err(oneshot::error::TryRecvError::Closed) => {
+                let kernel = self.shared.untouched();
+                let outcome = Outcome::not_run(ErrorClass::Unavailable, CLOSED, kernel);
+                Some((outcome, Arc::default()))
+            }
+        }
+    }
+
     /// Not to be called again once it has answered.
     pub(super) async fn delivered(&mut self) -> (Outcome, Arc<Received>) {
         // Nobody reads along any more.
@@ -193,7 +215,7 @@ impl Execution {
             () = interrupt.cancelled() => {
                 if self.withdraw() {
                     // Its turn has not come; nobody need wait for it.
-                    let outcome = interrupted_while_waiting(self.generation());
+                    let outcome = interrupted_while_waiting(self.shared.untouched());
                     self.shared.finished(None, &outcome);
                     return (self.named(outcome), Arc::default());
                 }
@@ -203,9 +225,8 @@ impl Execution {
         if let Ok(delivery) = delivered {
             return (self.named(delivery.outcome), delivery.received);
         }
-        let sentence = "the session was closed; open it again";
-        let generation = self.generation();
-        let outcome = Outcome::not_run(ErrorClass::Unavailable, sentence, generation);
+        let kernel = self.shared.untouched();
+        let outcome = Outcome::not_run(ErrorClass::Unavailable, CLOSED, kernel);
         (self.named(outcome), Arc::default())
     }
 
@@ -229,16 +250,13 @@ impl Execution {
     pub fn so_far(&self) -> Outcome {
         let progress = self.place.as_ref().map(|place| &place.progress);
         let nothing = Progress::default();
-        self.named(progress.unwrap_or(&nothing).so_far(self.generation()))
+        let so_far = progress.unwrap_or(&nothing).so_far(self.shared.untouched());
+        self.named(so_far)
     }
 
     /// Takes the cell back; false if it runs or has run.
     fn withdraw(&self) -> bool {
         let taken = self.place.as_ref().and_then(|place| place.take());
         taken.is_some()
-    }
-
-    fn generation(&self) -> u64 {
-        self.shared.generation.load(Ordering::Relaxed)
     }
 }

@@ -12,7 +12,8 @@ use super::interrupting::Current;
 use super::presence::{Attendance, Presence};
 use super::registry::WAITING_CELLS;
 use super::request::{Delivery, Place};
-use super::shelf::{Kept, Shelf};
+use super::restart::Reset;
+use super::shelf::{Kept, Shelf, Unreceived};
 use super::status::Facts;
 use super::worker::{Control, Job};
 use super::{
@@ -20,9 +21,9 @@ use super::{
     Variables,
 };
 use crate::execution::{
-    ErrorClass, Interrupt, LiveEvent, LiveOutput, LossReason, Outcome, live_output,
+    ErrorClass, Interrupt, KernelReport, LiveEvent, LiveOutput, LossReason, Outcome, live_output,
 };
-use crate::process::{Usage, usage};
+use crate::process::{Usage, directory_of, usage};
 use crate::tools::ToolTable;
 
 /// What is kept of what a kernel prints while it is ended.
@@ -31,7 +32,7 @@ const LAST_WORDS_BYTES: usize = 1 << 20;
 const VARIABLES_DEADLINE: Duration = Duration::from_secs(1);
 /// How long the system may take to say what a kernel uses.
 const USAGE_DEADLINE: Duration = Duration::from_secs(2);
-const CLOSED: &str = "the session was closed; open it again";
+pub(super) const CLOSED: &str = "the session was closed; open it again";
 const FULL: &str =
     "32 cells wait for this session already; wait for some of them, or use another session";
 
@@ -72,6 +73,15 @@ impl Shared {
         being_reset.then_some(LossReason::Reset)
     }
 
+    /// What is to be said of the kernel with a cell that did not run.
+    pub(super) fn untouched(&self) -> KernelReport {
+        let generation = self.generation.load(Ordering::Relaxed);
+        if self.closed.load(Ordering::Acquire) && generation > 0 {
+            return KernelReport::untouched(generation, 1).lost(LossReason::SessionClosed);
+        }
+        KernelReport::untouched(generation, self.facts.given())
+    }
+
     /// A cell has its result.
     pub(super) fn finished(&self, cell: Option<u64>, outcome: &Outcome) {
         if cell.is_some() {
@@ -107,6 +117,8 @@ pub struct Ended {
     /// How it ended, if an end of its own came in between: an atexit function that calls `os._exit`,
     /// say, or a crash. What was still to be done then was not.
     pub failed: Option<String>,
+    /// Cells whose results nobody has received, in their order.
+    pub unreceived: Vec<Unreceived>,
 }
 
 impl Session {
@@ -138,7 +150,6 @@ impl Session {
     fn enqueue(&self, cell: Cell, is_live: bool) -> Execution {
         let (answer, result) = oneshot::channel();
         let interrupt = Interrupt::new();
-        let generation = self.shared.generation.load(Ordering::Relaxed);
         let (sender, live) = if is_live {
             let (sender, receiver) = live_output();
             (Some(sender), Some(receiver))
@@ -152,17 +163,18 @@ impl Session {
             Ok(permit) if fault.is_none() => Some(Arc::new(Place::new(cell, sender, permit))),
             Ok(_) | Err(_) => None,
         };
-        let execution = Execution {
+        let mut execution = Execution {
             result,
             interrupt: interrupt.clone(),
             live,
             shared: Arc::clone(&self.shared),
             place: place.clone(),
+            is_refused: true,
             ended,
             cell_id: None,
         };
         let refuse = |answer: oneshot::Sender<Delivery>, class, sentence: &str| {
-            let outcome = Outcome::not_run(class, sentence, generation);
+            let outcome = Outcome::not_run(class, sentence, self.shared.untouched());
             // The caller may be gone already.
             drop(answer.send(Delivery {
                 outcome,
@@ -190,7 +202,7 @@ impl Session {
             _ends: ends,
         };
         match self.jobs.try_send(job) {
-            Ok(()) => {}
+            Ok(()) => execution.is_refused = false,
             Err(mpsc::error::TrySendError::Full(job)) => {
                 job.place.take();
                 refuse(job.answer, ErrorClass::Busy, FULL);
@@ -218,6 +230,31 @@ impl Session {
     /// The oldest cell that goes on, or has ended, without its caller.
     pub fn kept(&self) -> Option<Kept> {
         self.shelf.take()
+    }
+
+    /// Cells that go on, or have ended, without their callers, and whose results nobody has received
+    /// or waits for; in their order.
+    pub fn unreceived(&self) -> Vec<Unreceived> {
+        self.shelf.unreceived()
+    }
+
+    /// Whether it has or had a kernel; not one of an earlier manager.
+    pub fn had_kernel(&self) -> bool {
+        self.shared.facts.had_kernel()
+    }
+
+    /// What is to be said of its kernel with a cell that does not run.
+    pub fn kernel(&self) -> KernelReport {
+        self.shared.untouched()
+    }
+
+    /// Whether it never had a kernel, also in an earlier manager, no cell runs or waits, and no result
+    /// waits for somebody: it holds nothing.
+    pub fn is_unused(&self) -> bool {
+        self.shared.generation.load(Ordering::Relaxed) == 0
+            && self.places.available_permits() == WAITING_CELLS
+            && !self.is_busy()
+            && self.shelf.is_empty()
     }
 
     /// Waits until all cells that were handed over before have ended.
@@ -257,8 +294,8 @@ impl Session {
             _ends: CancellationToken::new().drop_guard(),
         };
         if self.jobs.send(marker).await.is_err() {
-            let generation = self.shared.generation.load(Ordering::Relaxed);
-            let outcome = Outcome::not_run(ErrorClass::Unavailable, CLOSED, generation);
+            let kernel = self.shared.untouched();
+            let outcome = Outcome::not_run(ErrorClass::Unavailable, CLOSED, kernel);
             return Err(Box::new(outcome));
         }
         // An answer is a refusal.
@@ -278,13 +315,15 @@ impl Session {
     }
 
     /// Discards the kernel's state. A cell that runs is ended as interrupted; those that wait run
-    /// afterwards, on a fresh kernel.
-    pub async fn reset(&self) {
+    /// afterwards, on a fresh kernel. What was discarded, and what is seen of the fresh kernel within
+    /// a second.
+    pub async fn reset(&self) -> Reset {
         let (done, finished) = oneshot::channel();
         if self.controls.send(Control::Reset { done }).await.is_ok() {
             // The task answers or is gone; either way it is done.
-            drop(finished.await);
+            return finished.await.unwrap_or_default();
         }
+        Reset::default()
     }
 
     /// Ends the session: a cell that runs is ended as interrupted, those that wait do not run, the
@@ -293,10 +332,14 @@ impl Session {
         self.shared.closed.store(true, Ordering::Release);
         let (done, finished) = oneshot::channel();
         let close = Control::Close { done: Some(done) };
-        if self.controls.send(close).await.is_ok() {
-            return finished.await.unwrap_or_default();
+        let ended = match self.controls.send(close).await {
+            Ok(()) => finished.await.unwrap_or_default(),
+            Err(_ended_before) => Ended::default(),
+        };
+        Ended {
+            unreceived: self.shelf.unreceived(),
+            ..ended
         }
-        Ended::default()
     }
 
     /// Whether it was closed.
@@ -311,7 +354,15 @@ impl Session {
         let generation = self.shared.generation.load(Ordering::Relaxed);
         let waiting = WAITING_CELLS.saturating_sub(self.places.available_permits());
         let name = self.shared.name.to_string();
-        self.shared.facts.status(name, generation, waiting)
+        let mut status = self.shared.facts.status(name, generation, waiting);
+        if let Some(pid) = status.kernel_pid
+            && let Some(directory) = directory_of(pid)
+            // Its number may be somebody else's, if it has ended meanwhile.
+            && self.shared.facts.pid() == Some(pid)
+        {
+            status.cwd = directory;
+        }
+        status
     }
 
     /// The cell that is in the kernel's hands now, with its code.

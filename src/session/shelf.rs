@@ -3,13 +3,25 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::Serialize;
+
 use super::untold::Received;
 use super::{Execution, Receipt};
-use crate::execution::Outcome;
+use crate::execution::{Outcome, Status};
 
 /// Results that are kept for later: those of the cells that can wait, of one that runs, and of some
 /// that have ended. Beyond it the oldest is forgotten; a loss that it tells is told again.
 const MOST_KEPT: usize = 64;
+
+/// A cell whose result nobody has received.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unreceived {
+    /// Its number in the session; none if it has not begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cell: Option<u64>,
+    /// How it has ended, or `running` if it runs or waits.
+    pub status: Status,
+}
 
 /// The shelf of one session. Oldest first.
 #[derive(Debug, Default)]
@@ -62,6 +74,26 @@ impl Shelf {
             item: Some(item),
             shelf: Arc::clone(self),
         })
+    }
+
+    /// What is there. What somebody waits for just now is not.
+    pub(super) fn unreceived(&self) -> Vec<Unreceived> {
+        let mut kept = self.kept();
+        let one = |item: &mut Item| {
+            if item.finished.is_none() {
+                item.finished = item.execution.delivered_now();
+            }
+            let finished = item.finished.as_ref();
+            Unreceived {
+                cell: item.execution.turn().number(),
+                status: finished.map_or(Status::Running, |(outcome, _)| outcome.status),
+            }
+        };
+        kept.iter_mut().map(one).collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.kept().is_empty()
     }
 
     fn kept(&self) -> MutexGuard<'_, VecDeque<Item>> {

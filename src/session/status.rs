@@ -35,7 +35,8 @@ pub struct SessionStatus {
     /// The Python of its kernels, from the first kernel on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub python: Option<PythonInfo>,
-    /// The working directory of the caller who opened it.
+    /// The directory in which its kernel is now (with ` (deleted)` behind it, if that is not there any
+    /// more); while there is none, the one in which the next starts.
     #[serde(serialize_with = "displayed")]
     pub cwd: PathBuf,
     /// When it was opened.
@@ -84,7 +85,6 @@ fn displayed<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Erro
 #[derive(Debug)]
 pub(super) struct Facts {
     opened_at: Timestamp,
-    cwd: PathBuf,
     now: Mutex<Now>,
     record: Mutex<Record>,
 }
@@ -93,6 +93,8 @@ pub(super) struct Facts {
 struct Now {
     state: KernelState,
     count: u64,
+    /// Where the next kernel starts.
+    place: PathBuf,
     /// The kernel, while there is one.
     kernel: Option<(u32, WeakKernel)>,
     python: Option<PythonInfo>,
@@ -131,10 +133,10 @@ impl Facts {
         let now = Timestamp::now();
         Self {
             opened_at: now,
-            cwd,
             now: Mutex::new(Now {
                 state: KernelState::Dead,
                 count: 0,
+                place: cwd,
                 kernel: None,
                 python: None,
                 cells_total: 0,
@@ -161,6 +163,21 @@ impl Facts {
             executable: interpreter.executable.clone(),
             version: interpreter.version.clone(),
         });
+    }
+
+    /// The next kernel starts here.
+    pub(super) fn starts_in(&self, place: PathBuf) {
+        self.now().place = place;
+    }
+
+    /// Whether there was a kernel.
+    pub(super) fn had_kernel(&self) -> bool {
+        self.now().python.is_some()
+    }
+
+    /// How many cells the kernel was given; 0 if there is none.
+    pub(super) fn given(&self) -> u64 {
+        self.now().count
     }
 
     /// A cell is about to be handed to the kernel.
@@ -250,7 +267,7 @@ impl Facts {
             tool_calls: now.tool_calls + running.as_ref().map_or(0, |it| it.tool_calls),
             kernel_pid: now.kernel.as_ref().map(|(pid, _)| *pid),
             python: now.python.clone(),
-            cwd: self.cwd.clone(),
+            cwd: now.place.clone(),
             opened_at: self.opened_at,
             last_cell_ended_at: now.last_cell_ended_at,
             running,

@@ -11,6 +11,7 @@ use super::{Cell, Policy};
 use crate::execution::{
     CellRun, Cost, ErrorClass, How, Interrupt, LiveSender, Outcome, Progress, Stop,
 };
+use crate::kernel::Kernel;
 use crate::provisioner::ProvisionError;
 
 impl Worker {
@@ -37,7 +38,7 @@ impl Worker {
                 if let Some(sentence) = self.following.followed(step) {
                     self.keeper.notice(sentence);
                 }
-                self.finish(run, self.timeout_of(cell), received)
+                self.finish(run, self.timeout_of(cell), received).await
             }
             Err(outcome) => {
                 if let Some(former) = former {
@@ -58,7 +59,7 @@ impl Worker {
     ) -> Result<(), Outcome> {
         let Some(anew) = step.anew.take() else {
             if cell.reset {
-                self.keeper.reset().await;
+                drop(self.keeper.reset().await);
             }
             return Ok(());
         };
@@ -100,7 +101,41 @@ impl Worker {
                 (ErrorClass::Interrupted, sentence.to_owned())
             }
         };
-        Outcome::not_run(class, sentence, self.keeper.generation())
+        Outcome::not_run(class, sentence, self.shared.untouched())
+    }
+
+    /// The kernel for a cell. If the place in which the session's kernels start is not there any more,
+    /// and the cell names none, it starts where its caller is.
+    async fn kernel(
+        &mut self,
+        cell: &Cell,
+        step: &Step,
+        interrupt: &Interrupt,
+    ) -> Result<Kernel, NoKernel> {
+        let error = match self.keeper.kernel(interrupt).await {
+            Ok(kernel) => return Ok(kernel),
+            Err(error) => error,
+        };
+        let here = self.following.place_of(cell);
+        let NoKernel::Failed(ProvisionError::WorkingDirectory { cwd, reason }) = &error else {
+            return Err(error);
+        };
+        if step.directory.is_some() || here == *cwd {
+            return Err(error);
+        }
+        let sentence = format!(
+            "the directory of the session's kernel is not there any more ({}: {reason}): its new kernel \
+             was started in the caller's, {}",
+            cwd.display(),
+            here.display()
+        );
+        let former = self.keeper.start_in(here);
+        let started = self.keeper.kernel(interrupt).await;
+        match &started {
+            Ok(_) => self.keeper.notice(sentence),
+            Err(_) => drop(self.keeper.start_in(former)),
+        }
+        started
     }
 
     pub(super) fn timeout_of(&self, cell: &Cell) -> Duration {
@@ -118,7 +153,7 @@ impl Worker {
     ) -> Result<CellRun, Outcome> {
         // The second time it is the kernel that was started for this cell.
         for last in [false, true] {
-            let kernel = match self.keeper.kernel(interrupt).await {
+            let kernel = match self.kernel(cell, step, interrupt).await {
                 Ok(kernel) => kernel,
                 Err(error) => return Err(self.without_kernel(error, step.directory.is_some())),
             };
@@ -127,12 +162,8 @@ impl Worker {
             let is_gentle = in_place && !interrupt.is_forced();
             let ran = if interrupt.is_cancelled() && is_gentle {
                 let sentence = "interrupted before it began; it did not run";
-                let generation = self.keeper.generation();
-                return Err(Outcome::not_run(
-                    ErrorClass::Interrupted,
-                    sentence,
-                    generation,
-                ));
+                let kernel = self.shared.untouched();
+                return Err(Outcome::not_run(ErrorClass::Interrupted, sentence, kernel));
             } else if interrupt.is_cancelled() {
                 // It was interrupted while its kernel was started.
                 kernel.kill();
@@ -157,20 +188,20 @@ impl Worker {
                         return Ok(run);
                     };
                     self.keeper.refused(run.background.take());
-                    let generation = self.keeper.generation();
-                    return Err(Outcome::not_run(ErrorClass::Usage, sentence, generation));
+                    let kernel = self.shared.untouched();
+                    return Err(Outcome::not_run(ErrorClass::Usage, sentence, kernel));
                 }
                 Err(error) => {
-                    let generation = self.keeper.generation();
-                    let sentence = error.to_string();
-                    return Err(Outcome::not_run(ErrorClass::Usage, sentence, generation));
+                    self.keeper.refused(None);
+                    let (sentence, kernel) = (error.to_string(), self.shared.untouched());
+                    return Err(Outcome::not_run(ErrorClass::Usage, sentence, kernel));
                 }
             }
         }
         Err(Outcome::not_run(
             ErrorClass::KernelDied,
             "the kernel died as it started",
-            self.keeper.generation(),
+            self.shared.untouched(),
         ))
     }
 }

@@ -17,6 +17,7 @@ use super::interrupting::Current;
 use super::keeper::{Keeper, Next, NoKernel};
 use super::page::{Left, NOTED_AS_RUNNING, Page};
 use super::request::{Delivery, Place, interrupted_while_waiting};
+use super::restart::{GLANCE, Reset};
 use super::session::Shared;
 use super::starter::Starter;
 use super::untold::Received;
@@ -24,7 +25,7 @@ use super::{Cell, Ended, EventKind, Policy};
 use crate::config::Limits;
 use crate::execution::{
     BackgroundOutput, Caps, CellAuthority, CellRun, CellTask, Cost, How, Interrupt, LiveSender,
-    LossReason, Outcome, Progress, Stop, Story, outcome_of, run,
+    LossReason, Outcome, Progress, Stop, Story, Successor, outcome_of, run,
 };
 use crate::folders::OwnFolder;
 use crate::ids::random_hex;
@@ -47,7 +48,7 @@ pub(super) struct Job {
 #[derive(Debug)]
 pub(super) enum Control {
     Reset {
-        done: oneshot::Sender<()>,
+        done: oneshot::Sender<Reset>,
     },
     Close {
         done: Option<oneshot::Sender<Ended>>,
@@ -70,7 +71,7 @@ pub(super) struct SessionTerms {
 
 #[derive(Debug)]
 pub(super) struct Worker {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     pub(super) terms: SessionTerms,
     pub(super) tools: ToolServer,
     pub(super) keeper: Keeper,
@@ -164,11 +165,11 @@ impl Worker {
             };
             match control {
                 Control::Reset { done } => {
-                    self.keeper.reset().await;
+                    let reset = self.keeper.reset_and_look().await;
                     self.shared.being_reset.store(false, Ordering::Release);
                     self.keeper.note();
                     // Whoever asked may be gone.
-                    done.send(()).ok();
+                    drop(done.send(reset));
                 }
                 Control::Close { done } => {
                     self.shared.closed.store(true, Ordering::Release);
@@ -247,7 +248,7 @@ impl Worker {
         let received = Arc::new(Received::default());
         let before = self.cells;
         let outcome = if interrupt.is_cancelled() || self.shared.closed.load(Ordering::Acquire) {
-            interrupted_while_waiting(self.keeper.generation())
+            interrupted_while_waiting(self.shared.untouched())
         } else {
             *self.shared.current() = Some(Current::new(interrupt.clone()));
             let outcome = self
@@ -336,7 +337,7 @@ impl Worker {
     }
 
     /// Draws the consequences of how the cell ended, and makes its result.
-    pub(super) fn finish(
+    pub(super) async fn finish(
         &mut self,
         mut run: CellRun,
         timeout: Duration,
@@ -345,6 +346,7 @@ impl Worker {
         let (count, generation) = (self.keeper.count(), self.keeper.generation());
         let earlier_loss = self.keeper.untold();
         let background = self.keeper.background(run.background.take());
+        self.keeper.notice_trouble();
         let mut warnings = self.keeper.notices();
         let killed = Death::Ended;
         let ends_cells = self.shared.ends_cells();
@@ -378,6 +380,12 @@ impl Worker {
             }
         };
         self.keeper.tell(received, loss.is_none());
+        let successor = match &loss {
+            Some(loss) if loss.reason != LossReason::SessionClosed => {
+                self.keeper.successor(GLANCE).await
+            }
+            _ => Successor::default(),
+        };
         let story = Story {
             execution_count: count.max(1),
             generation,
@@ -386,6 +394,7 @@ impl Worker {
             timeout,
             earlier_loss,
             loss,
+            successor,
             background: background
                 .map(|(text, bytes_total)| BackgroundOutput { text, bytes_total }),
             warnings,

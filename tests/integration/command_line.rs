@@ -281,7 +281,7 @@ async fn the_kernel_has_the_callers_directory_umask_and_scrubbed_environment() {
         text(&output.stderr)
     );
     let output = exec(&place, &["--cwd", "nowhere", "1"]).await;
-    assert_eq!(output.status.code(), Some(125));
+    assert_eq!(output.status.code(), Some(2));
     assert!(
         text(&output.stderr).contains("nowhere"),
         "{}",

@@ -52,7 +52,7 @@ async fn close_and_reset_run_atexit_and_timeout_and_interrupt_do_not() {
         assert!(fs::exists(&folder).unwrap());
         match how {
             "close" => drop(session.close().await),
-            "reset" => session.reset().await,
+            "reset" => drop(session.reset().await),
             "timeout" => {
                 let outcome = run_cell(&session, limited("while True: pass", 100)).await;
                 assert_eq!(outcome.status, Status::Timeout);

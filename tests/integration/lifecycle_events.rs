@@ -227,8 +227,10 @@ async fn a_death_a_reset_and_a_close_in_order() {
             state(2, "busy", "idle"),
             exited(2, 0),
             state(2, "idle", "restarting"),
+            // A reset has seen the next one.
+            state(3, "restarting", "idle"),
             exited(3, 0),
-            state(3, "restarting", "dead"),
+            state(3, "idle", "dead"),
         ]
     );
     manager.end().await;

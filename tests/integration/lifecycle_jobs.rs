@@ -71,7 +71,7 @@ async fn a_command_in_flight_ends_with_its_cell_or_kernel() {
         let shell: u32 = written(&file).await.parse().unwrap();
         match how {
             "interrupt" => execution.interrupt(),
-            "reset" => session.reset().await,
+            "reset" => drop(session.reset().await),
             _ => {}
         }
         let outcome = result(&mut execution).await;

@@ -116,7 +116,7 @@ async fn nothing_a_cell_has_started_outlives_its_kernel() {
             "exit" => {
                 run(&session, "os._exit(1)").await;
             }
-            "reset" => session.reset().await,
+            "reset" => drop(session.reset().await),
             _ => drop(session.close().await),
         }
         assert_gone(&folder, how).await;

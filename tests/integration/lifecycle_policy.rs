@@ -6,7 +6,9 @@ use serde_json::json;
 use warmcell::execution::Status;
 use warmcell::session::{Cell, Policy};
 
-use crate::lifecycle_support::{is_alive, json, json_without_time, number, result, written};
+use crate::lifecycle_support::{
+    as_if_restarted, is_alive, json, json_without_time, number, result, written,
+};
 use crate::policy_kit::{
     assert_kept, gentle, interrupted, interrupted_at_mark, with_grace, without_marks,
 };
@@ -261,7 +263,7 @@ async fn a_cell_that_does_not_end_within_the_grace_loses_its_kernel() {
         let outcome = interrupted(&session, code, Duration::from_millis(100)).await;
         let took = began.elapsed();
         assert_eq!(
-            outcome.output,
+            as_if_restarted(&outcome.output),
             "[interrupted and did not end within 0.4 s; the kernel was killed and restarted: 1 cell \
              and x are lost; rebuild what you need]",
             "{code}"
@@ -298,7 +300,7 @@ async fn a_kernel_that_dies_of_the_interrupt_is_told() {
     let code = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\nopen('mark', 'w').close()\nwhile True: pass";
     let outcome = interrupted_at_mark(&session, &manager.place, code).await;
     assert_eq!(
-        outcome.output,
+        as_if_restarted(&outcome.output),
         "[interrupted, and the kernel was killed by signal 2 (SIGINT); a fresh one was started; \
          nothing but this cell is lost]"
     );

@@ -108,7 +108,7 @@ async fn serve_runs_in_the_foreground_and_there_is_one_at_most() {
     assert_eq!(code, 0);
     assert_eq!(
         err,
-        "warmcell: the background server and its session has ended\n"
+        "warmcell: the background server and its session have ended\n"
     );
     assert_eq!(first.wait().unwrap().code(), Some(0));
     let (code, _, err) = home.run(&["serve", "--stop"]);

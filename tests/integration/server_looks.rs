@@ -40,7 +40,7 @@ async fn a_session_is_shown_with_what_it_holds() {
     let first = out.lines().next().unwrap();
     assert_eq!(first, "session    lead/worker-3, idle");
     assert!(
-        out.contains("cells      2 in this kernel, 2 in all, 0 waiting; 1 tool calls"),
+        out.contains("cells      2 in this kernel, 2 in all, 0 waiting; 1 tool call\n"),
         "{out}"
     );
     let line = out.lines().find(|line| line.starts_with("  data")).unwrap();

@@ -233,7 +233,7 @@ async fn a_ledger_that_cannot_be_written_costs_no_cell() {
         assert_eq!(outcome.output, "1");
         let warning = outcome.warning.unwrap();
         assert!(
-            warning.starts_with("what this session holds cannot be noted (")
+            warning.starts_with("what this session holds cannot be noted in ")
                 && warning.contains("Not a directory"),
             "{warning}"
         );
