@@ -24,7 +24,7 @@ use crate::telemetry::log_to_file;
 
 /// How long a server stays without a kernel.
 const IDLE_EXIT: Duration = Duration::from_secs(600);
-/// How long a server that was asked to end may take: it gives its kernels a second.
+/// How long a server that was told to end may take: it gives its kernels a second.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// Descriptors for a door and a few kernels.
 const DESCRIPTORS: usize = 64;
@@ -222,7 +222,7 @@ impl Signals {
 /// Ends the server that runs, by its door or else by a signal.
 async fn stop() -> ExitCode {
     let home = surroundings::home();
-    let Some(pid) = home.server_pid() else {
+    let Some((pid, process)) = named(&home).await else {
         say("no background server runs");
         return ExitCode::SUCCESS;
     };
@@ -230,12 +230,22 @@ async fn stop() -> ExitCode {
         Ok(Some(server)) => server.stop().await.ok(),
         _ => None,
     };
+    let signal = |signal| {
+        if let Some(process) = &process {
+            process.signal(signal);
+        }
+    };
+    let mut how = "";
     if asked.is_none() {
-        end(pid, Signal::Terminate);
+        how = " did not answer; it was ended by a signal, and";
+        signal(Signal::Terminate);
+        // One that is stopped ends in good order, too.
+        signal(Signal::Continue);
     }
-    if !stopped(&home).await {
-        end(pid, Signal::Kill);
-        if !stopped(&home).await {
+    if !stopped(&home, process.as_ref()).await {
+        how = " did not end by itself; it was killed, and";
+        signal(Signal::Kill);
+        if !stopped(&home, process.as_ref()).await {
             say(&format!(
                 "the background server (process {pid}) does not end"
             ));
@@ -247,18 +257,32 @@ async fn stop() -> ExitCode {
         Some(count) if count > 0 => format!(" and its {count} sessions"),
         _ => String::new(),
     };
-    say(&format!("the background server{sessions} has ended"));
+    let which = if how.is_empty() {
+        String::new()
+    } else {
+        format!(" (process {pid}){how}")
+    };
+    say(&format!("the background server{which}{sessions} has ended"));
     ExitCode::SUCCESS
 }
 
-async fn stopped(home: &Home) -> bool {
-    let home = home.clone();
-    let waiting = in_a_thread(move || home.wait_until_stopped());
-    timeout(STOP_DEADLINE, waiting).await.is_ok()
+/// The number of the server, and its process as long as that is its number.
+async fn named(home: &Home) -> Option<(u32, Option<Pidfd>)> {
+    loop {
+        let pid = home.server_pid().await?;
+        let process = Pidfd::open(pid).ok();
+        if home.server_pid().await == Some(pid) {
+            return Some((pid, process));
+        }
+        // It has ended just now, and its number may be another's. There may be a next one.
+    }
 }
 
-fn end(pid: u32, signal: Signal) {
-    if let Ok(process) = Pidfd::open(pid) {
-        process.signal(signal);
-    }
+async fn stopped(home: &Home, process: Option<&Pidfd>) -> bool {
+    let Some(process) = process else {
+        let home = home.clone();
+        let waiting = in_a_thread(move || home.wait_until_stopped());
+        return timeout(STOP_DEADLINE, waiting).await.is_ok();
+    };
+    timeout(STOP_DEADLINE, process.ended()).await.is_ok()
 }
