@@ -12,7 +12,8 @@ const SESSIONS_HELP: &str = "\
 Without a subcommand: list.
 
 No server is started for this. Sessions of all managers of a home (HERMES_HOME) are found: those of the \
-background server, and those of programs that use the library.
+background server, and those of programs that use the library. All are asked at the same time; one that \
+does not answer within 2 s is named on stderr, with --json also as an object with `error` and `manager`.
 
 Exit codes: 0 success; 2 there is no such session; 125 a manager cannot be reached; `wait` ends with \
 the code of the last result, as exec does.
@@ -117,7 +118,8 @@ fn wait(text: &str) -> Result<Duration, String> {
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_HELP)]
 pub(super) struct ServeArguments {
-    /// End the server that runs, of whatever version, with all its sessions.
+    /// End the server that runs, of whatever version, with all its sessions; one that does not answer by
+    /// a signal.
     #[arg(long)]
     pub(super) stop: bool,
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::args::ExecArguments;
-use crate::client::{ClientError, Home, RemoteCell, Taken};
+use crate::client::{ClientError, Handing, Home, RemoteCell, Taken};
 use crate::config::{Caller, ProcessLimits};
 use crate::environment::scrub;
 use crate::execution::{
@@ -23,6 +23,9 @@ use crate::tools::Grant;
 
 /// How long, after an interrupt, a server may take to say that it has a cell.
 const TAKING: Duration = Duration::from_secs(1);
+
+/// Said of a cell whose server has fallen silent after it was interrupted.
+const UNKNOWN_END: &str = "how the cell has ended is not known";
 
 /// The place.
 #[derive(Debug)]
@@ -217,17 +220,26 @@ impl Running {
         if self.interrupt.is_cancelled() {
             return not_taken(self.home.kernel(&self.name).await);
         }
-        let mut executing = std::pin::pin!(self.home.execute(&self.name, &order));
+        let handing = Handing::default();
+        let mut executing = std::pin::pin!(self.home.execute(&self.name, &order, &handing));
         let taken = tokio::select! {
             biased;
             taken = &mut executing => taken,
-            // It may be taken already, and the answer on its way.
-            () = self.interrupt.cancelled() => match timeout(TAKING, executing).await {
-                Ok(taken) => taken,
-                Err(_elapsed) => {
-                    return not_taken(KernelReport::none().lost(LossReason::ConnectionLost));
+            () = self.interrupt.cancelled() => {
+                let unseen = KernelReport::none().lost(LossReason::ConnectionLost);
+                if handing.revoke() {
+                    return not_taken(unseen);
                 }
-            },
+                // It may be taken already, and the answer on its way.
+                match timeout(TAKING, executing).await {
+                    Ok(taken) => taken,
+                    Err(_elapsed) => {
+                        let sentence = "interrupted; the background server does not say whether the \
+                            cell has begun: if it has, it ends as soon as the server goes on";
+                        return Outcome::not_run(ErrorClass::Interrupted, sentence, unseen);
+                    }
+                }
+            }
         };
         match taken {
             Ok(Taken::Cell(cell)) => match self.follow(*cell, live).await {
@@ -292,6 +304,8 @@ impl Running {
                         }
                     }
                 }
+                // It ends soon now.
+                error = client.silence(|| UNKNOWN_END), if asked > 0 => return Err(error),
             }
         };
         if missed.bytes > 0 {

@@ -14,6 +14,14 @@ const NOTHING: &str = "-";
 /// Prints all sessions of a home with their managers; the exit code.
 pub(super) async fn list(home: &Home, is_json: bool) -> io::Result<u8> {
     let managers = home.managers().await;
+    let mut is_whole = true;
+    for manager in &managers {
+        // One does not answer, or is of another version: which it is, and what to do, it says.
+        if let Err(error) = &manager.sessions {
+            drop(writeln!(io::stderr(), "warmcell: {error}"));
+            is_whole = false;
+        }
+    }
     if is_json {
         let all: Vec<Value> = managers.iter().flat_map(sessions_of).collect();
         writeln!(streams::stdout(), "{}", Value::from(all))?;
@@ -21,30 +29,41 @@ pub(super) async fn list(home: &Home, is_json: bool) -> io::Result<u8> {
     }
     let mut rows =
         vec![["SESSION", "STATE", "CELLS", "KERNEL", "PYTHON", "MANAGER"].map(str::to_owned)];
-    for manager in &managers {
-        match &manager.sessions {
-            Ok(_) => rows.extend(sessions_of(manager).iter().map(row)),
-            // One of another version says which.
-            Err(error) => drop(writeln!(io::stderr(), "warmcell: {error}")),
-        }
+    for manager in managers.iter().filter(|it| it.sessions.is_ok()) {
+        rows.extend(sessions_of(manager).iter().map(row));
     }
     if rows.len() == 1 {
-        drop(writeln!(io::stderr(), "warmcell: no sessions"));
+        if is_whole {
+            drop(writeln!(io::stderr(), "warmcell: no sessions"));
+        }
         return Ok(0);
     }
     print_table(&rows)?;
     Ok(0)
 }
 
+/// The sessions of a manager with what it says of itself; of one that does not say, that alone.
 fn sessions_of(manager: &Found) -> Vec<Value> {
     let mut sessions = match &manager.sessions {
         Ok(sessions) => sessions.clone(),
-        Err(_) => return Vec::new(),
+        Err(error) => {
+            let class = error.class();
+            vec![json!({ "error": error.to_string(), "error_class": class })]
+        }
     };
-    let info = manager.info.as_ref().ok().map(|info| json!(info));
+    let mut info = match &manager.info {
+        Ok(info) => json!(info),
+        Err(_) => json!({}),
+    };
+    if let Some(info) = info.as_object_mut() {
+        info.entry("pid")
+            .or_insert_with(|| json!(manager.client.pid()));
+        info.entry("socket")
+            .or_insert_with(|| json!(manager.client.socket()));
+    }
     for session in &mut sessions {
         if let Some(session) = session.as_object_mut() {
-            session.insert("manager".to_owned(), json!(info));
+            session.insert("manager".to_owned(), info.clone());
         }
     }
     sessions
@@ -116,6 +135,7 @@ pub(super) fn show(session: &Value) -> io::Result<()> {
                 text("/manager/owner")
             ),
         ),
+        ("socket", text("/manager/socket")),
         ("opened", text("/opened_at")),
         ("directory", text("/cwd")),
         (

@@ -27,7 +27,7 @@ use crate::words::counted;
 
 /// How long a server stays without a kernel.
 const IDLE_EXIT: Duration = Duration::from_secs(600);
-/// How long a server that was asked to end may take: it gives its kernels a second.
+/// How long a server that was told to end may take: it gives its kernels a second.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// Descriptors for a door and a few kernels.
 const DESCRIPTORS: usize = 64;
@@ -313,7 +313,7 @@ async fn stop(arguments: &ServeArguments) -> ExitCode {
         ExitCode::SUCCESS
     };
     let home = surroundings::home();
-    let Some(pid) = home.server_pid() else {
+    let Some((pid, process)) = named(&home).await else {
         return told(
             false,
             Some(&Stopped::default()),
@@ -324,40 +324,61 @@ async fn stop(arguments: &ServeArguments) -> ExitCode {
         Ok(Some(server)) => server.stop().await.ok(),
         _ => None,
     };
+    let signal = |signal| {
+        if let Some(process) = &process {
+            process.signal(signal);
+        }
+    };
+    let mut how = "";
     if asked.is_none() {
-        end(pid, Signal::Terminate);
+        how = " did not answer; it was ended by a signal, and";
+        signal(Signal::Terminate);
+        // One that is stopped ends in good order, too.
+        signal(Signal::Continue);
     }
-    if !stopped(&home).await {
-        end(pid, Signal::Kill);
-        if !stopped(&home).await {
+    if !stopped(&home, process.as_ref()).await {
+        how = " did not end by itself; it was killed, and";
+        signal(Signal::Kill);
+        if !stopped(&home, process.as_ref()).await {
             let sentence = format!("the background server (process {pid}) does not end");
             return refuse(arguments, ErrorClass::Unavailable, &sentence);
         }
     }
-    let Some(had) = &asked else {
-        return told(true, None, "the background server has ended");
+    let which = if how.is_empty() {
+        String::new()
+    } else {
+        format!(" (process {pid}){how}")
     };
-    let and = match had.sessions {
+    let and = match asked.as_ref().map_or(0, |had| had.sessions) {
         0 => " has ended".to_owned(),
         1 => " and its session have ended".to_owned(),
         count => format!(" and its {} have ended", counted(count, "session")),
     };
-    let dropped = sessions::dropped(&had.unreceived);
+    let dropped = sessions::dropped(asked.as_ref().map_or(&[][..], |had| &had.unreceived));
     told(
         true,
         asked.as_ref(),
-        &format!("the background server{and}{dropped}"),
+        &format!("the background server{which}{and}{dropped}"),
     )
 }
 
-async fn stopped(home: &Home) -> bool {
-    let home = home.clone();
-    let waiting = in_a_thread(move || home.wait_until_stopped());
-    timeout(STOP_DEADLINE, waiting).await.is_ok()
+/// The number of the server, and its process as long as that is its number.
+async fn named(home: &Home) -> Option<(u32, Option<Pidfd>)> {
+    loop {
+        let pid = home.server_pid().await?;
+        let process = Pidfd::open(pid).ok();
+        if home.server_pid().await == Some(pid) {
+            return Some((pid, process));
+        }
+        // It has ended just now, and its number may be another's. There may be a next one.
+    }
 }
 
-fn end(pid: u32, signal: Signal) {
-    if let Ok(process) = Pidfd::open(pid) {
-        process.signal(signal);
-    }
+async fn stopped(home: &Home, process: Option<&Pidfd>) -> bool {
+    let Some(process) = process else {
+        let home = home.clone();
+        let waiting = in_a_thread(move || home.wait_until_stopped());
+        return timeout(STOP_DEADLINE, waiting).await.is_ok();
+    };
+    timeout(STOP_DEADLINE, process.ended()).await.is_ok()
 }

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use super::sight::Peer;
+use super::sight::Process;
 use super::spool::{Missed, Spool};
 use super::{Client, ClientError};
 use crate::config::{STDERR_WINDOW_BYTES, STDOUT_WINDOW_BYTES};
@@ -23,16 +23,16 @@ const MOST_LINE_BYTES: usize = 64 << 20;
 #[derive(Debug)]
 pub(super) struct Watched {
     /// The manager.
-    peer: Arc<Peer>,
+    process: Arc<Process>,
     /// In which kernel it has begun, and when that was seen.
     begun: Option<(KernelReport, Instant)>,
     output: Seen,
 }
 
 impl Watched {
-    pub(super) fn new(peer: Arc<Peer>) -> Self {
+    pub(super) fn new(process: Arc<Process>) -> Self {
         Self {
-            peer,
+            process,
             begun: None,
             output: Seen::new(Caps {
                 stdout: STDOUT_WINDOW_BYTES,
@@ -43,7 +43,7 @@ impl Watched {
 
     /// The result, if the connection has ended before it: what was seen, and what is not known.
     pub(super) async fn cut_off(self, reason: &str, missed: u64) -> Outcome {
-        let loss = self.peer.loss().await;
+        let loss = self.process.loss().await;
         let what = match &self.begun {
             Some(_) => "how the cell ended is not known",
             None => "whether the cell ran is not known",
@@ -100,7 +100,7 @@ impl RemoteCell {
     pub(super) async fn begin(
         answer: hyper::Response<Incoming>,
         client: Client,
-        peer: Arc<Peer>,
+        process: Arc<Process>,
     ) -> Result<Self, ClientError> {
         let mut lines = JsonLines::new(answer.into_body());
         match lines.next().await? {
@@ -110,7 +110,7 @@ impl RemoteCell {
                 lines,
                 client,
                 live: None,
-                watched: Watched::new(peer),
+                watched: Watched::new(process),
                 when_begun: None,
                 missed: Missed::default(),
             }),

@@ -5,32 +5,43 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Response;
+use hyper::body::Incoming;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
 
 use super::cell::{JsonLines, RemoteCell, Watched};
-use super::connection::{Connection, Question, accepted, escaped, whole};
-use super::sight::Peer;
-use super::start::{connect, connect_or_start};
+use super::connection::{Connection, DEADLINE, Peer, Question, accepted, escaped, whole};
+use super::handing::Handing;
+use super::sight::Process;
+use super::start::{connect_or_start, found};
 use super::{ClientError, Results};
 use crate::execution::Outcome;
-use crate::folders::{SERVER_SOCKET, door_folders};
+use crate::folders::{ServerAddress, door_folders};
 use crate::server::{CellOrder, InterruptAnswer, InterruptOrder, ManagerInfo};
 
 /// How often a server that is ending is met before that is told: each time it has made room for the
 /// next one first.
 const ATTEMPTS: usize = 5;
 
+/// After so long without an answer that is to come soon the manager is asked whether it answers at all.
+const FIRST_ANSWER: Duration = Duration::from_secs(2);
+/// So long may that take.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(3);
+
 /// A manager with a door.
 #[derive(Debug, Clone)]
 pub struct Client {
-    socket: PathBuf,
+    pub(super) peer: Peer,
 }
 
 /// Where the managers of a home are found, and what a server that is started sees.
 #[derive(Debug, Clone)]
 pub struct Home {
     pub(super) folders: Vec<PathBuf>,
+    pub(super) address: ServerAddress,
     environment: fn() -> Vec<(OsString, OsString)>,
 }
 
@@ -63,38 +74,44 @@ impl Home {
     ) -> Self {
         Self {
             folders: door_folders(runtime_dir, home),
+            address: ServerAddress::of(home),
             environment,
         }
     }
 
     /// Hands a cell to the background server, which is started if there is none. The same cell is
-    /// never handed over twice: only a server that says that it has begun nothing is followed by
-    /// another.
+    /// never handed over twice: only a server that says that it has begun nothing, or that has ended
+    /// before it got the cell, is followed by another. `handing` tells whether one has it.
     ///
     /// # Errors
     ///
-    /// If no server can be had, or it refuses, or the connection ends.
-    pub async fn execute(&self, session: &str, order: &CellOrder) -> Result<Taken, ClientError> {
+    /// If no server can be had, or it refuses, does not answer, or the connection ends.
+    ///
+    /// # Cancel safety
+    ///
+    /// If dropped, the cell is interrupted, or was not handed over: see [`Handing::revoke`].
+    pub async fn execute(
+        &self,
+        session: &str,
+        order: &CellOrder,
+        handing: &Handing,
+    ) -> Result<Taken, ClientError> {
         let path = format!("/sessions/{}/cells", escaped(session));
-        for attempt in 1.. {
-            let connection = connect_or_start(&self.folders, self.environment).await?;
-            let client = self.client_of_server();
-            match client.begin(connection, &path, order).await {
-                Err(ClientError::Refused(refused)) if refused.going && attempt < ATTEMPTS => {}
-                taken => return taken,
+        let mut attempt = 1;
+        loop {
+            let connection = connect_or_start(self, self.environment).await?;
+            let client = Client::of(&connection);
+            let taken = client.begin(connection, &path, order, handing).await;
+            let again = match &taken {
+                Err(ClientError::Refused(refused)) => refused.going,
+                Err(ClientError::Lost { .. }) => handing.is_held(),
+                _ => false,
+            };
+            if !again || attempt == ATTEMPTS {
+                return taken;
             }
-        }
-        unreachable_attempts()
-    }
-
-    /// The server's folder is the first that has one.
-    fn client_of_server(&self) -> Client {
-        let sockets = self.folders.iter().map(|folder| folder.join(SERVER_SOCKET));
-        let socket = sockets.clone().find(|socket| socket.exists());
-        Client {
-            socket: socket
-                .or_else(|| sockets.clone().next())
-                .unwrap_or_default(),
+            handing.came_back();
+            attempt += 1;
         }
     }
 
@@ -104,21 +121,27 @@ impl Home {
     ///
     /// If it cannot be reached.
     pub async fn server(&self) -> Result<Option<Client>, ClientError> {
-        let found = connect(&self.folders).await?;
-        Ok(found.map(|_connection| self.client_of_server()))
+        let found = found(self).await?;
+        Ok(found.map(|connection| Client::of(&connection)))
     }
 }
 
-/// The loop above ends by itself.
-fn unreachable_attempts() -> Result<Taken, ClientError> {
-    Err(ClientError::NotStarted {
-        reason: "servers come and go".to_owned(),
-    })
-}
-
 impl Client {
-    pub(super) fn at(socket: PathBuf) -> Self {
-        Self { socket }
+    /// The one at the other end of a connection.
+    pub(super) fn of(connection: &Connection) -> Self {
+        Self {
+            peer: connection.peer.clone(),
+        }
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> &Path {
+        &self.peer.socket
+    }
+
+    /// The number of its process, if it is one that has a number here.
+    pub fn pid(&self) -> Option<u32> {
+        self.peer.pid
     }
 
     /// Hands a cell over. If the connection ends before an answer, that is the result: it is not known
@@ -128,11 +151,15 @@ impl Client {
         connection: Connection,
         path: &str,
         order: &CellOrder,
+        handing: &Handing,
     ) -> Result<Taken, ClientError> {
-        let peer = Arc::new(connection.peer());
-        match self.ask_for(connection, path, order, &peer).await {
-            Err(ClientError::Lost { reason, .. }) => {
-                let outcome = Watched::new(peer).cut_off(&reason, 0).await;
+        let process = Arc::new(Process::of(connection.peer.pid));
+        match self
+            .ask_for(connection, path, order, handing, &process)
+            .await
+        {
+            Err(ClientError::Lost { reason, .. }) if !handing.is_held() => {
+                let outcome = Watched::new(process).cut_off(&reason, 0).await;
                 Ok(Taken::Outcome(Box::new(outcome)))
             }
             taken => taken,
@@ -144,16 +171,71 @@ impl Client {
         connection: Connection,
         path: &str,
         order: &CellOrder,
-        peer: &Arc<Peer>,
+        handing: &Handing,
+        process: &Arc<Process>,
     ) -> Result<Taken, ClientError> {
-        let answer = connection.ask(Question::post(path, order), false).await?;
+        // Without a stream, and without a limit, the answer comes when the cell has ended.
+        let is_prompt = order.stream || order.patience().is_some_and(|it| it < FIRST_ANSWER);
+        let client = self.clone();
+        let taking = async move {
+            let question = Question::post(path, order);
+            let answer = connection.hand_over(question, handing).await?;
+            self.taken(answer, process).await
+        };
+        let what = || {
+            if handing.revoke() {
+                "the cell was not handed over, and will not run"
+            } else {
+                "whether the cell has begun is not known; if it has, it is interrupted as soon as the \
+                 server goes on"
+            }
+        };
+        tokio::select! {
+            biased;
+            taken = taking => taken,
+            error = client.silence(what), if is_prompt => Err(error),
+        }
+    }
+
+    /// Resolves if the manager falls silent: for as long as something is to come from it soon. One that
+    /// is only slow still answers the simplest question, which it is asked every 2 s; if it does not
+    /// within 3 s, it is silent. `what` is what that means for what is to come.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped.
+    pub async fn silence(&self, what: impl FnOnce() -> &'static str) -> ClientError {
+        loop {
+            sleep(FIRST_ANSWER).await;
+            if !self.sign_of_life().await {
+                return self.peer.silent(FIRST_ANSWER + SIGN_OF_LIFE, what());
+            }
+        }
+    }
+
+    /// Whether it answers at all, be it with a refusal.
+    async fn sign_of_life(&self) -> bool {
+        match Connection::open(self.socket()).await {
+            Ok(asking) => timeout(SIGN_OF_LIFE, asking.ask(Question::get("")))
+                .await
+                .is_ok(),
+            // Then the connection that waits ends, too.
+            Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+        }
+    }
+
+    async fn taken(
+        self,
+        answer: Response<Incoming>,
+        process: &Arc<Process>,
+    ) -> Result<Taken, ClientError> {
         let is_stream = answer
             .headers()
             .get("content-type")
             .is_some_and(|kind| kind == "application/x-ndjson");
         if is_stream {
             return Ok(Taken::Cell(Box::new(
-                RemoteCell::begin(answer, self, Arc::clone(peer)).await?,
+                RemoteCell::begin(answer, self, Arc::clone(process)).await?,
             )));
         }
         let status = answer.status();
@@ -171,16 +253,33 @@ impl Client {
         }
     }
 
-    async fn connection(&self) -> Result<Connection, ClientError> {
-        let connection = Connection::open(&self.socket).await;
+    pub(super) async fn connection(&self) -> Result<Connection, ClientError> {
+        let connection = Connection::open(self.socket()).await;
         connection.map_err(|source| ClientError::Unreachable { source })
     }
 
-    async fn at_once<T: for<'a> Deserialize<'a>>(
+    async fn at_once<T: DeserializeOwned>(&self, question: Question) -> Result<T, ClientError> {
+        self.within(question, DEADLINE).await
+    }
+
+    async fn within<T: DeserializeOwned>(
         &self,
         question: Question,
+        deadline: Duration,
     ) -> Result<T, ClientError> {
-        self.connection().await?.json(question, true).await
+        self.connection().await?.json(question, deadline).await
+    }
+
+    /// The beginning of an answer that comes as things happen.
+    async fn stream(&self, question: Question) -> Result<Results, ClientError> {
+        let asking = async {
+            let answer = self.connection().await?.ask(question).await?;
+            accepted(answer).await
+        };
+        match timeout(DEADLINE, asking).await {
+            Ok(answer) => Ok(Results::new(JsonLines::new(answer?.into_body()))),
+            Err(_elapsed) => Err(self.peer.silent(DEADLINE, "")),
+        }
     }
 
     /// What the manager says of itself.
@@ -198,11 +297,18 @@ impl Client {
     ///
     /// If it does not answer, or is of another version.
     pub async fn sessions(&self) -> Result<Vec<Value>, ClientError> {
+        self.sessions_within(DEADLINE).await
+    }
+
+    pub(super) async fn sessions_within(
+        &self,
+        deadline: Duration,
+    ) -> Result<Vec<Value>, ClientError> {
         #[derive(Deserialize)]
         struct List {
             sessions: Vec<Value>,
         }
-        let list: List = self.at_once(Question::get("/sessions")).await?;
+        let list: List = self.within(Question::get("/sessions"), deadline).await?;
         Ok(list.sessions)
     }
 
@@ -237,7 +343,8 @@ impl Client {
     /// If the manager does not answer.
     pub async fn interrupt_cell(&self, id: &str) -> Result<(), ClientError> {
         let path = format!("/cells/{}/interrupt", escaped(id));
-        let _answer: Value = self.at_once(Question::post(&path, &json!({}))).await?;
+        let question = Question::post(&path, &json!({}));
+        let _answer: Value = self.within(question, SIGN_OF_LIFE).await?;
         Ok(())
     }
 
@@ -258,9 +365,7 @@ impl Client {
     /// As [`Client::show`].
     pub async fn events(&self, name: &str) -> Result<Results, ClientError> {
         let path = format!("/sessions/{}/events", escaped(name));
-        let answer = self.connection().await?.ask(Question::get(&path), true);
-        let answer = accepted(answer.await?).await?;
-        Ok(Results::new(JsonLines::new(answer.into_body())))
+        self.stream(Question::get(&path)).await
     }
 
     /// The results of a session's cells that nobody has received, as they come; ends when none runs
@@ -276,12 +381,7 @@ impl Client {
     ) -> Result<Results, ClientError> {
         let path = format!("/sessions/{}/wait", escaped(name));
         let body = json!({ "timeout": timeout.map(|timeout| timeout.as_secs_f64()) });
-        let answer = self
-            .connection()
-            .await?
-            .ask(Question::post(&path, &body), true);
-        let answer = accepted(answer.await?).await?;
-        Ok(Results::new(JsonLines::new(answer.into_body())))
+        self.stream(Question::post(&path, &body)).await
     }
 
     /// Discards the state of a session's kernel; what was discarded, and whether there is a fresh one.
@@ -298,8 +398,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If it does not answer.
+    /// If it does not answer within 3 s.
     pub async fn stop(&self) -> Result<Stopped, ClientError> {
-        self.at_once(Question::post("/stop", &json!({}))).await
+        self.within(Question::post("/stop", &json!({})), SIGN_OF_LIFE)
+            .await
     }
 }

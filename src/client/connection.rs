@@ -1,13 +1,16 @@
 //! One request to a manager, over its socket.
 
+use std::convert::Infallible;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
+use hyper::ext::on_informational;
+use hyper::header::HeaderValue;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
@@ -16,18 +19,55 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::ClientError;
-use super::sight::Peer;
+use super::handing::{Handing, Held};
 use crate::execution::ErrorClass;
 use crate::server::{ROOT, Refused, VERSION, VERSION_HEADER};
 
-/// How long a manager may take to accept, and to answer what it can answer at once.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// How long a manager may take to answer what it can answer at once.
+pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 /// The longest answer that is no stream.
 const MOST_BYTES: usize = 64 << 20;
 
 /// A connection on which nothing was asked yet.
 #[derive(Debug)]
-pub(super) struct Connection(UnixStream);
+pub(super) struct Connection {
+    stream: UnixStream,
+    /// Who it is with.
+    pub(super) peer: Peer,
+}
+
+/// The other side of a connection.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    /// Its socket.
+    pub(super) socket: PathBuf,
+    /// Its process, as the system knows it.
+    pub(super) pid: Option<u32>,
+}
+
+impl Peer {
+    /// It has not answered.
+    pub(super) fn silent(&self, waited: Duration, what: &'static str) -> ClientError {
+        ClientError::Silent {
+            pid: self.pid,
+            socket: self.socket.clone(),
+            seconds: waited.as_secs(),
+            what,
+        }
+    }
+}
+
+/// The number of the process that listens at the other end; an error if that is another user's.
+pub(super) fn peer_of(stream: &UnixStream) -> io::Result<Option<u32>> {
+    let peer = stream.peer_cred()?;
+    if peer.uid() != rustix::process::getuid().as_raw() {
+        let sentence = "its socket belongs to another user";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, sentence));
+    }
+    // From another namespace of processes it has no number here.
+    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+    Ok(pid.filter(|pid| *pid > 0))
+}
 
 /// What is asked.
 #[derive(Debug)]
@@ -75,82 +115,120 @@ pub(super) fn escaped(name: &str) -> String {
 }
 
 impl Connection {
-    /// Connects to a socket.
+    /// Connects to a socket. It is connected to at once or not at all: the system does it, whether or
+    /// not the manager runs.
     ///
     /// # Errors
     ///
-    /// `ConnectionRefused` if nobody listens any more, `NotFound` if there is none.
+    /// `ConnectionRefused` if nobody listens any more, `NotFound` if there is none, `WouldBlock` if as
+    /// many wait as may, `PermissionDenied` if it is another user's.
     pub(super) async fn open(socket: &Path) -> io::Result<Self> {
-        match timeout(DEADLINE, UnixStream::connect(socket)).await {
-            Ok(connected) => connected.map(Self),
-            Err(_elapsed) => Err(io::ErrorKind::TimedOut.into()),
-        }
+        let stream = UnixStream::connect(socket).await?;
+        let pid = peer_of(&stream)?;
+        Ok(Self {
+            stream,
+            peer: Peer {
+                socket: socket.to_owned(),
+                pid,
+            },
+        })
     }
 
-    /// Who is at the other end.
-    pub(super) fn peer(&self) -> Peer {
-        Peer::of(&self.0)
-    }
-
-    /// Asks, and waits for the beginning of the answer; `at_once` within 10 s.
+    /// Asks, and waits for the beginning of the answer.
     ///
     /// # Errors
     ///
-    /// If the connection ends before, or it takes too long.
-    pub(super) async fn ask(
+    /// If the connection ends before.
+    pub(super) async fn ask(self, question: Question) -> Result<Response<Incoming>, ClientError> {
+        let body = Full::new(Bytes::from(question.body));
+        self.send(question.method, &question.path, body, |_request| ())
+            .await
+    }
+
+    /// Hands over what must not be handed over to one that does not run: its body goes out when the
+    /// other side has said that it reads it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::ask`].
+    pub(super) async fn hand_over(
         self,
         question: Question,
-        at_once: bool,
+        handing: &Handing,
     ) -> Result<Response<Incoming>, ClientError> {
+        let (body, wanted) = handing.body(Bytes::from(question.body));
+        let prepare = |request: &mut Request<Held>| {
+            let expect = HeaderValue::from_static("100-continue");
+            request.headers_mut().insert("expect", expect);
+            on_informational(request, move |answer| {
+                if answer.status() == StatusCode::CONTINUE {
+                    wanted.give();
+                }
+            });
+        };
+        self.send(question.method, &question.path, body, prepare)
+            .await
+    }
+
+    async fn send<B>(
+        self,
+        method: Method,
+        path: &str,
+        body: B,
+        prepare: impl FnOnce(&mut Request<B>),
+    ) -> Result<Response<Incoming>, ClientError>
+    where
+        B: Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
+    {
         let lost = |error: hyper::Error| ClientError::Lost {
             what: "whether it was done is not known",
             reason: error.to_string(),
         };
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(self.0)).await.map_err(lost)?;
+        let io = TokioIo::new(self.stream);
+        let (mut sender, connection) = http1::handshake(io).await.map_err(lost)?;
         tokio::spawn(async move {
             // Whoever reads the answer sees its end.
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to a manager ended early");
             }
         });
-        let request = Request::builder()
-            .method(question.method)
-            .uri(question.path)
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
             .header("host", "warmcell")
             .header("content-type", "application/json")
             .header(VERSION_HEADER, VERSION)
-            .body(Full::new(Bytes::from(question.body)))
+            .body(body)
             .map_err(|error| ClientError::Senseless {
                 what: error.to_string(),
             })?;
-        let answering = sender.send_request(request);
-        if !at_once {
-            return answering.await.map_err(lost);
-        }
-        match timeout(DEADLINE, answering).await {
-            Ok(answer) => answer.map_err(lost),
-            Err(_elapsed) => Err(ClientError::Silent {
-                seconds: DEADLINE.as_secs(),
-            }),
-        }
+        prepare(&mut request);
+        sender.send_request(request).await.map_err(lost)
     }
 
     /// Asks for an answer in one piece.
     ///
     /// # Errors
     ///
-    /// As [`Connection::ask`]; and if the manager refuses, or answers something else.
+    /// As [`Connection::ask`]; and if the manager refuses, answers something else, or does not answer
+    /// in time.
     pub(super) async fn json<T: DeserializeOwned>(
         self,
         question: Question,
-        at_once: bool,
+        within: Duration,
     ) -> Result<T, ClientError> {
-        let answer = accepted(self.ask(question, at_once).await?).await?;
-        let bytes = whole(answer).await?;
-        serde_json::from_slice(&bytes).map_err(|error| ClientError::Senseless {
-            what: error.to_string(),
-        })
+        let peer = self.peer.clone();
+        let answering = async {
+            let answer = accepted(self.ask(question).await?).await?;
+            let bytes = whole(answer).await?;
+            serde_json::from_slice(&bytes).map_err(|error| ClientError::Senseless {
+                what: error.to_string(),
+            })
+        };
+        match timeout(within, answering).await {
+            Ok(answer) => answer,
+            Err(_elapsed) => Err(peer.silent(within, "")),
+        }
     }
 }
 

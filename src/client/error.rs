@@ -1,8 +1,10 @@
 //! What can go wrong between a client and a manager.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
 use crate::execution::ErrorClass;
+use crate::folders::SERVER_SOCKET;
 use crate::server::{ManagerInfo, Refused};
 
 /// A manager did not do what was asked.
@@ -30,10 +32,28 @@ pub enum ClientError {
         reason: String,
     },
     /// It did not answer in time.
-    #[error("the manager did not answer within {seconds} s; `warmcell serve --stop` ends it")]
+    #[error("{}", silence(*pid, socket, *seconds, what))]
     Silent {
+        /// The number of its process, if it is known.
+        pid: Option<u32>,
+        /// Its socket.
+        socket: PathBuf,
         /// For how long.
         seconds: u64,
+        /// What that means for what was asked; may be empty.
+        what: &'static str,
+    },
+    /// The background server lives, and its socket is not to be had.
+    #[error(
+        "the background server{} lives, but it cannot be reached: {reason}; `warmcell serve --stop` ends it \
+         with its sessions, then the next call starts another",
+        process(*pid)
+    )]
+    Unfound {
+        /// The number of its process, if it is known.
+        pid: Option<u32>,
+        /// Why.
+        reason: String,
     },
     /// It answered what makes no sense.
     #[error("the manager answered what makes no sense: {what}")]
@@ -61,6 +81,30 @@ pub enum ClientError {
         /// Who.
         managers: Vec<ManagerInfo>,
     },
+}
+
+fn process(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
+}
+
+fn silence(pid: Option<u32>, socket: &Path, seconds: u64, what: &str) -> String {
+    let kind = if socket.ends_with(SERVER_SOCKET) {
+        "background server"
+    } else {
+        "manager"
+    };
+    let advice = match pid {
+        Some(pid) => format!(
+            "if it is stopped, `kill -CONT {pid}` lets it go on; `kill -9 {pid}` ends it with its sessions"
+        ),
+        None => "`warmcell serve --stop` ends the background server with its sessions".to_owned(),
+    };
+    let colon = if what.is_empty() { "" } else { ": " };
+    format!(
+        "the {kind}{} at {} does not answer (for {seconds} s){colon}{what}; {advice}",
+        process(pid),
+        socket.display()
+    )
 }
 
 impl ClientError {

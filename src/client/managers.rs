@@ -2,15 +2,21 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::connection::{Connection, Question};
+use super::connection::{Connection, Peer, Question};
+use super::living::Living;
+use super::start::found;
 use super::{Client, ClientError, Home};
 use crate::folders::{FolderLock, SERVER_SOCKET, ServerLock, doors_in};
 use crate::server::ManagerInfo;
+
+/// How long a manager may take to say what it holds. All are asked at the same time.
+const DEADLINE: Duration = Duration::from_secs(2);
 
 /// A manager that was found.
 #[derive(Debug)]
@@ -24,32 +30,19 @@ pub struct Found {
 }
 
 impl Home {
-    /// The managers that live, the background server first. Sockets of those that were killed are
-    /// removed.
+    /// The managers that live, the background server first; those that do not answer within 2 s, too.
+    /// Sockets of those that were killed are removed.
     pub async fn managers(&self) -> Vec<Found> {
-        let mut asking = JoinSet::new();
         let sockets = self.folders.iter().flat_map(|folder| doors_in(folder));
-        for (order, socket) in sockets.enumerate() {
-            asking.spawn(async move {
-                let client = Client::at(socket.clone());
-                let connection = match Connection::open(&socket).await {
-                    Ok(connection) => connection,
-                    Err(error) => {
-                        if error.kind() == io::ErrorKind::ConnectionRefused {
-                            sweep(&socket);
-                        }
-                        return None;
-                    }
-                };
-                let info = connection.json(Question::get(""), true).await;
-                let sessions = client.sessions().await;
-                let found = Found {
-                    client,
-                    info,
-                    sessions,
-                };
-                Some((order, found))
-            });
+        let sockets: Vec<PathBuf> = sockets.collect();
+        let mut asking = JoinSet::new();
+        if !sockets.iter().any(|socket| socket.ends_with(SERVER_SOCKET)) {
+            // It may live nevertheless.
+            let home = self.clone();
+            asking.spawn(async move { Some((0, home.unfound_server().await?)) });
+        }
+        for (order, socket) in sockets.into_iter().enumerate() {
+            asking.spawn(async move { Some((order + 1, ask(&socket).await?)) });
         }
         let mut found = Vec::new();
         while let Some(one) = asking.join_next().await {
@@ -57,6 +50,26 @@ impl Home {
         }
         found.sort_by_key(|(order, _)| *order);
         found.into_iter().map(|(_, found)| found).collect()
+    }
+
+    /// The background server that stands in no folder, if it lives.
+    async fn unfound_server(&self) -> Option<Found> {
+        match found(self).await {
+            Ok(Some(server)) => ask(&server.peer.socket).await,
+            Ok(None) => None,
+            Err(error) => {
+                let pid = Living::find(&self.address).await?.pid;
+                let socket = self.folders.first()?.join(SERVER_SOCKET);
+                let reason = "its socket is gone".to_owned();
+                Some(Found {
+                    client: Client {
+                        peer: Peer { socket, pid },
+                    },
+                    info: Err(ClientError::Unfound { pid, reason }),
+                    sessions: Err(error),
+                })
+            }
+        }
     }
 
     /// The manager that holds a session; of one that is named, by the beginning of its id or the
@@ -107,9 +120,12 @@ impl Home {
         }
     }
 
-    /// The number of the background server's process, whether or not it answers.
-    pub fn server_pid(&self) -> Option<u32> {
-        self.folders.iter().find_map(|it| ServerLock::holder(it))
+    /// The number of the background server's process, whether or not it answers or can be found.
+    pub async fn server_pid(&self) -> Option<u32> {
+        let living = Living::find(&self.address).await;
+        living
+            .and_then(|living| living.pid)
+            .or_else(|| self.folders.iter().find_map(|it| ServerLock::holder(it)))
     }
 
     /// Waits until no background server is left. Blocks.
@@ -118,6 +134,27 @@ impl Home {
             ServerLock::wait_until_free(folder);
         }
     }
+}
+
+/// Asks one manager; `None` if it is gone.
+async fn ask(socket: &Path) -> Option<Found> {
+    let connection = match Connection::open(socket).await {
+        Ok(connection) => connection,
+        Err(error) => {
+            if error.kind() == io::ErrorKind::ConnectionRefused {
+                sweep(socket);
+            }
+            return None;
+        }
+    };
+    let client = Client::of(&connection);
+    let info = connection.json(Question::get(""), DEADLINE);
+    let (info, sessions) = tokio::join!(info, client.sessions_within(DEADLINE));
+    Some(Found {
+        client,
+        info,
+        sessions,
+    })
 }
 
 /// Removes the socket of a manager that is gone.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::Home;
@@ -17,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// The process at the other end of a connection.
 #[derive(Debug)]
-pub(super) enum Peer {
+pub(super) enum Process {
     /// It is watched.
     There(Pidfd),
     /// It had ended before it could be watched.
@@ -26,10 +25,10 @@ pub(super) enum Peer {
     Unknown,
 }
 
-impl Peer {
-    pub(super) fn of(stream: &UnixStream) -> Self {
-        let number = stream.peer_cred().ok().and_then(|peer| peer.pid());
-        let Some(pid) = number.and_then(|number| u32::try_from(number).ok()) else {
+impl Process {
+    /// The process of this number, which the system has just named.
+    pub(super) fn of(pid: Option<u32>) -> Self {
+        let Some(pid) = pid else {
             return Self::Unknown;
         };
         match Pidfd::open(pid) {

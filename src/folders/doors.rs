@@ -38,18 +38,20 @@ pub fn door_folders(runtime_dir: Option<&Path>, home: &Path) -> Vec<PathBuf> {
 
 /// Eight hex digits that stand for a home, by whatever path it is named.
 fn digest(home: &Path) -> String {
-    // It need not be there yet.
-    let mut whole = home.to_owned();
+    let digest = Sha256::digest(whole(home).as_os_str().as_encoded_bytes());
+    let [a, b, c, d, ..]: [u8; 32] = digest.into();
+    format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
+}
+
+/// The one path of a home that has several. It need not be there yet.
+pub(super) fn whole(home: &Path) -> PathBuf {
     for ancestor in home.ancestors() {
         if let Ok(real) = fs::canonicalize(ancestor) {
             let rest = home.strip_prefix(ancestor).unwrap_or(Path::new(""));
-            whole = real.components().chain(rest.components()).collect();
-            break;
+            return real.components().chain(rest.components()).collect();
         }
     }
-    let digest = Sha256::digest(whole.as_os_str().as_encoded_bytes());
-    let [a, b, c, d, ..]: [u8; 32] = digest.into();
-    format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
+    home.to_owned()
 }
 
 /// Held by whoever starts or ends a background server, so that there is one at most.
@@ -126,6 +128,11 @@ impl FolderLock {
         self.folder.try_clone()
     }
 
+    /// Lets go of it, and removes the folder if nothing is in it.
+    pub fn forget(self) {
+        drop(fs::remove_dir(&self.path));
+    }
+
     /// The folder.
     pub fn path(&self) -> &Path {
         &self.path
@@ -153,7 +160,7 @@ fn is_same(path: &Path, file: &File) -> bool {
 #[derive(Debug)]
 pub struct ServerLock {
     path: PathBuf,
-    _file: File,
+    file: File,
 }
 
 impl ServerLock {
@@ -181,12 +188,17 @@ impl ServerLock {
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| write!(file, "{}", std::process::id()));
-        let lock = Self { path, _file: file };
+        let lock = Self { path, file };
         if let Err(error) = numbered {
             lock.release(folder);
             return Err(error);
         }
         Ok(Ok(lock))
+    }
+
+    /// Whether the file is where others look for it, in this folder.
+    pub fn is_in_place(&self, folder: &Path) -> bool {
+        self.path.parent() == Some(folder) && is_same(&self.path, &self.file)
     }
 
     /// The number of the server that lives in a folder; `None` if none does.
@@ -206,9 +218,12 @@ impl ServerLock {
         }
     }
 
-    /// Lets go of it in good order: the file goes, and the folder if nothing else is in it.
-    pub fn release(self, folder: &FolderLock) {
-        drop(fs::remove_file(&self.path));
+    /// Ends it in good order: the file goes, and the folder if nothing else is in it. Whoever takes it
+    /// next has another file.
+    pub fn release(&self, folder: &FolderLock) {
+        if is_same(&self.path, &self.file) {
+            drop(fs::remove_file(&self.path));
+        }
         // Other managers may have their doors there.
         drop(fs::remove_dir(&folder.path));
     }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The places for private files, best first: the runtime folder, the user's and the system's
@@ -41,6 +41,20 @@ pub fn private_folder(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => is_private(path),
         Err(error) => Err(error),
     }
+}
+
+/// Gives a folder of ours its mode 0700 back; nothing that is a link or another user's is touched.
+///
+/// # Errors
+///
+/// If it is not there, or not ours.
+pub fn make_private(path: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(path)?;
+    let is_ours = found.is_dir() && found.uid() == rustix::process::getuid().as_raw();
+    if is_ours && found.mode() & 0o777 != 0o700 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    }
+    is_private(path)
 }
 
 /// Accepts a folder that is there, ours, private and no link.

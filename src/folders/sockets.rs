@@ -6,9 +6,10 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use super::claim::{Claim, is_random_name, sweep};
-use super::private_folder;
+use super::{is_private, private_folder};
 use crate::ids::random_hex;
 
 /// The longest path of a socket, in bytes; the system's limit is 107.
@@ -70,7 +71,7 @@ fn try_socket_folder(base: &Path) -> Result<OwnFolder, String> {
     let (path, claim) = Claim::make(name).map_err(|error| error.to_string())?;
     let folder = OwnFolder {
         path,
-        _claim: claim,
+        claim: Mutex::new(claim),
     };
     // Some file systems cannot hold sockets; only trying tells.
     let trial = folder.path.join("trial");
@@ -111,13 +112,31 @@ fn remove_sockets(folder: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub struct OwnFolder {
     path: PathBuf,
-    _claim: Claim,
+    claim: Mutex<Claim>,
 }
 
 impl OwnFolder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Makes it again where it was, if it was removed or moved away. Blocks for a few system calls.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made.
+    pub fn stand(&self) -> io::Result<()> {
+        let mut claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_private(&self.path).is_ok() {
+            return Ok(());
+        }
+        if let Some(base) = self.path.parent() {
+            private_folder(base)?;
+        }
+        let (_path, made) = Claim::make(|| self.path.clone())?;
+        *claim = made;
+        Ok(())
     }
 }
 

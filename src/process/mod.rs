@@ -4,6 +4,7 @@
 //! ever, so a signal never reaches a stranger. Linux only; the calls of other systems will stand
 //! beside these behind `cfg`.
 
+mod changes;
 mod control;
 mod error;
 mod foreground;
@@ -12,6 +13,7 @@ mod orphans;
 mod pidfd;
 mod pipes;
 mod privacy;
+mod refused;
 mod serve;
 mod spawn;
 mod stream;
@@ -19,6 +21,7 @@ mod thread;
 mod usage;
 mod watch;
 
+pub use changes::PathWatch;
 pub use control::{ControlSocket, MAX_CONTROL_MESSAGE_BYTES};
 pub use error::{ProcessError, in_words};
 pub use foreground::{StartTick, interrupt_foreground};
@@ -30,6 +33,7 @@ pub use orphans::{Marker, adopt_orphans, end_orphans, is_descendant};
 pub use pidfd::{Pidfd, Signal};
 pub use pipes::{InterruptPage, PipeReader, ReadOutcome, memory_file, output_pipe, socket_pair};
 pub use privacy::{hide_memory, mend_name, start_anew};
+pub use refused::until_worth_another_try;
 pub use serve::{leave_session, let_go_of_standard_streams, start_server};
 pub use spawn::{Program, Spawned, Stdio, spawn};
 pub use stream::StreamEnd;

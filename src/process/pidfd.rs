@@ -18,6 +18,8 @@ pub enum Signal {
     Terminate,
     /// End at once.
     Kill,
+    /// Go on, if it is stopped.
+    Continue,
 }
 
 /// One process, whatever becomes of its number.
@@ -49,6 +51,7 @@ impl Pidfd {
             Signal::Interrupt => rustix::process::Signal::INT,
             Signal::Terminate => rustix::process::Signal::TERM,
             Signal::Kill => rustix::process::Signal::KILL,
+            Signal::Continue => rustix::process::Signal::CONT,
         };
         pidfd_send_signal(self.fd.get_ref(), signal).is_ok()
     }

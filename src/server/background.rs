@@ -2,12 +2,13 @@
 //! told to end.
 
 use std::future::pending;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::whereabouts::Whereabouts;
 use super::{Door, Manager, ServerError};
 use crate::config::Settings;
 use crate::folders::{FolderLock, ServerLock, door_folders};
@@ -24,8 +25,8 @@ const LAST_ANSWERS: Duration = Duration::from_millis(500);
 pub struct BackgroundServer {
     manager: Arc<Manager>,
     door: Door,
-    lock: ServerLock,
-    folder: PathBuf,
+    /// `None` where there is no address to be had.
+    whereabouts: Option<Whereabouts>,
     idle_exit: Duration,
 }
 
@@ -62,20 +63,11 @@ impl BackgroundServer {
         let lock = ServerLock::take(&folder)
             .map_err(|source| ServerError::System { what, source })?
             .map_err(|pid| ServerError::RunsAlready { pid })?;
-        let home = settings.home.clone();
-        let registry = match Registry::start(settings).await {
-            Ok(registry) => Arc::new(registry),
+        let lock = Arc::new(lock);
+        let started = Self::open(settings, owner, &folder, &lock).await;
+        let (manager, door, whereabouts) = match started {
+            Ok(started) => started,
             Err(error) => {
-                lock.release(&folder);
-                return Err(error.into());
-            }
-        };
-        let manager = Manager::new(registry, "server", owner, home);
-        let path = folder.path().to_owned();
-        let door = match Door::of_server(&manager, &path) {
-            Ok(door) => door,
-            Err(error) => {
-                manager.registry().shut_down().await;
                 lock.release(&folder);
                 return Err(error);
             }
@@ -84,10 +76,37 @@ impl BackgroundServer {
         Ok(Self {
             manager,
             door,
-            lock,
-            folder: path,
+            whereabouts,
             idle_exit,
         })
+    }
+
+    async fn open(
+        settings: Settings,
+        owner: &str,
+        folder: &FolderLock,
+        lock: &Arc<ServerLock>,
+    ) -> Result<(Arc<Manager>, Door, Option<Whereabouts>), ServerError> {
+        let home = settings.home.clone();
+        let folders = door_folders(settings.runtime_dir.as_deref(), &home);
+        // Before anything of it is there: another may live that cannot be found.
+        let (whereabouts, asked) = Whereabouts::take(&home).await?;
+        let registry = match Registry::start(settings).await {
+            Ok(registry) => Arc::new(registry),
+            Err(error) => {
+                end(whereabouts).await;
+                return Err(error.into());
+            }
+        };
+        let manager = Manager::new(registry, "server", owner, home);
+        match Door::of_server(&manager, folder, folders, Arc::clone(lock), asked) {
+            Ok(door) => Ok((manager, door, whereabouts)),
+            Err(error) => {
+                manager.registry().shut_down().await;
+                end(whereabouts).await;
+                Err(error)
+            }
+        }
     }
 
     /// The manager behind the door.
@@ -95,8 +114,8 @@ impl BackgroundServer {
         &self.manager
     }
 
-    /// Where the door is.
-    pub fn path(&self) -> &Path {
+    /// Where the door is now.
+    pub fn path(&self) -> PathBuf {
         self.door.path()
     }
 
@@ -111,22 +130,20 @@ impl BackgroundServer {
                     () = &mut end => break Ended::Signal,
                     () = stop.cancelled() => break Ended::Asked,
                     () = self.idle() => {
-                        let Some(folder) = FolderLock::try_take(&self.folder) else {
-                            // Somebody is about to come in.
-                            continue;
-                        };
-                        if self.is_busy() {
+                        let folder = FolderLock::try_take(&self.door.folder());
+                        let is_there = self.door.folder().exists();
+                        // Somebody is about to come in.
+                        if (folder.is_none() && is_there) || self.is_busy() {
                             continue;
                         }
-                        self.finish(Some(folder)).await;
+                        self.finish(folder).await;
                         return Ended::Idle;
                     }
                 }
             }
         };
-        let folder = self.folder.clone();
         // Under the lock nobody starts another before this one is gone.
-        let folder = in_a_thread(move || FolderLock::wait(&folder));
+        let folder = in_a_thread(self.door.folder_lock());
         let folder = timeout(LAST_ANSWERS, folder).await;
         self.finish(folder.ok().and_then(|taken| taken.ok()?.ok()))
             .await;
@@ -156,18 +173,25 @@ impl BackgroundServer {
         }
     }
 
-    async fn finish(self, folder: Option<FolderLock>) {
+    async fn finish(mut self, folder: Option<FolderLock>) {
         self.manager.refuse_new_work();
         // Nobody finds it any more; who is in already is told to ask the next one.
         self.door.hide();
         self.manager.registry().shut_down().await;
         drop(timeout(LAST_ANSWERS, self.manager.quiet()).await);
         drop(timeout(LAST_ANSWERS, self.door.empty()).await);
-        drop(self.door);
-        if let Some(folder) = folder {
-            self.lock.release(&folder);
+        let lock = self.door.close();
+        end(self.whereabouts).await;
+        if let (Some(folder), Some(lock)) = (folder, lock) {
+            lock.release(&folder);
         }
         tracing::info!("the background server has ended");
+    }
+}
+
+async fn end(whereabouts: Option<Whereabouts>) {
+    if let Some(whereabouts) = whereabouts {
+        whereabouts.end().await;
     }
 }
 

@@ -1,9 +1,8 @@
 //! The door of a manager: a socket, and who may come in.
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,24 +12,29 @@ use axum::http::header::CONNECTION;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
+use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
 use super::jupyter::Peer;
+use super::keeping::Place;
 use super::misheard::Heard;
+use super::published::Published;
 use super::routes::routes;
 use super::tcp::{Token, authorised};
+use super::whereabouts::Question;
 use super::{Manager, ServerError};
-use crate::folders::{SERVER_SOCKET, private_folder};
-use crate::ids::random_hex;
+use crate::folders::{FolderLock, SERVER_SOCKET, ServerLock};
+use crate::process::until_worth_another_try;
 
 /// Connections that are served at once; those beyond are closed.
 const MAX_CONNECTIONS: usize = 512;
@@ -38,20 +42,23 @@ const MAX_CONNECTIONS: usize = 512;
 const HEADER_DEADLINE: Duration = Duration::from_secs(10);
 /// The longest head of a request.
 const MAX_HEAD_BYTES: usize = 64 << 10;
-/// How long to wait for a descriptor when none is left and no connection ends.
-const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
 
-/// A door that is open. Dropping it closes it; what is being served goes on.
+/// A door that is open. Its socket comes back if it is removed. Dropping it closes it; what is being
+/// served goes on.
 #[derive(Debug)]
 pub struct Door {
-    path: PathBuf,
-    accepting: JoinHandle<()>,
+    place: Arc<Place>,
+    keeping: JoinHandle<()>,
     connections: TaskTracker,
+    /// Once it is hidden: what is still accepted, and what stands in the folder.
+    hidden: Option<(Arc<Published>, Accepting)>,
 }
 
 impl Door {
     /// Opens the door of a program's own manager in a folder of doors
-    /// ([`door_folders`](crate::folders::door_folders)), so that `warmcell sessions` finds it.
+    /// ([`door_folders`](crate::folders::door_folders)), so that `warmcell sessions` finds it. If its
+    /// socket or the folder is removed or moved away, it is published again, in the next of the
+    /// folders if need be.
     ///
     /// # Errors
     ///
@@ -60,7 +67,10 @@ impl Door {
         let name = format!("m-{}.sock", manager.id());
         let mut tried = Vec::new();
         for folder in folders {
-            match Self::in_folder(manager, folder, &name) {
+            let made = Published::in_folder(folder, &name);
+            // Nobody asks a program where it is: its name is known to nobody.
+            let (_nobody, asked) = mpsc::channel(1);
+            match made.and_then(|made| Self::with(manager, made, folders.to_vec(), asked)) {
                 Ok(door) => return Ok(door),
                 Err(error) => tried.push(format!("{}: {error}", folder.display())),
             }
@@ -68,48 +78,67 @@ impl Door {
         Err(ServerError::NoFolder { tried })
     }
 
-    /// Opens the background server's door. Whoever does holds the locks of the folder.
-    pub(super) fn of_server(manager: &Arc<Manager>, folder: &Path) -> Result<Self, ServerError> {
-        Self::in_folder(manager, folder, SERVER_SOCKET).map_err(|source| ServerError::Bind {
-            path: folder.join(SERVER_SOCKET),
-            source,
-        })
+    /// Opens the background server's door, under the lock of the folder.
+    pub(super) fn of_server(
+        manager: &Arc<Manager>,
+        folder: &FolderLock,
+        folders: Vec<PathBuf>,
+        lock: Arc<ServerLock>,
+        asked: mpsc::Receiver<Question>,
+    ) -> Result<Self, ServerError> {
+        let made = Published::under_lock(folder.path(), SERVER_SOCKET, lock);
+        made.and_then(|made| Self::with(manager, made, folders, asked))
+            .map_err(|source| ServerError::Bind {
+                path: folder.path().join(SERVER_SOCKET),
+                source,
+            })
     }
 
-    fn in_folder(manager: &Arc<Manager>, folder: &Path, name: &str) -> io::Result<Self> {
-        private_folder(folder)?;
-        let path = folder.join(name);
-        // It gets its name when it listens already: who finds a socket that refuses him knows that
-        // nobody is behind it any more.
-        let early = folder.join(format!("n-{}", random_hex(4)));
-        let listener = UnixListener::bind(&early)?;
-        let named = fs::set_permissions(&early, fs::Permissions::from_mode(0o600))
-            .and_then(|()| fs::rename(&early, &path));
-        if let Err(error) = named {
-            drop(fs::remove_file(&early));
-            return Err(error);
-        }
-        let connections = TaskTracker::new();
-        let accepting = tokio::spawn(accept(
-            listener,
-            Served::new(Arc::clone(manager)),
-            connections.clone(),
-        ));
+    fn with(
+        manager: &Arc<Manager>,
+        (published, listener): (Published, StdUnixListener),
+        folders: Vec<PathBuf>,
+        asked: mpsc::Receiver<Question>,
+    ) -> io::Result<Self> {
+        let served = Served::new(Arc::clone(manager));
+        let connections = served.connections.clone();
+        let accepting = served.accept(listener)?;
+        let place = Place::new(served, folders, published, accepting);
         Ok(Self {
-            path,
-            accepting,
+            keeping: tokio::spawn(Arc::clone(&place).keep(asked)),
+            place,
             connections,
+            hidden: None,
         })
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Where it is now.
+    pub fn path(&self) -> PathBuf {
+        let published = self.place.published();
+        published.map_or_else(PathBuf::new, |it| it.path().to_owned())
+    }
+
+    /// The folder in which it is now.
+    pub(super) fn folder(&self) -> PathBuf {
+        let published = self.place.published();
+        published.map_or_else(PathBuf::new, |it| it.folder().to_owned())
+    }
+
+    /// The lock of the folder in which it is now. Blocks, for as long as another holds it.
+    pub(super) fn folder_lock(&self) -> impl FnOnce() -> io::Result<FolderLock> + Send + 'static {
+        let published = self.place.published();
+        move || {
+            let hidden = || io::Error::from(io::ErrorKind::NotFound);
+            published.ok_or_else(hidden)?.lock_folder()
+        }
     }
 
     /// Takes the socket away: nobody finds the door any more. Who came before is still served.
-    pub(super) fn hide(&self) {
-        drop(fs::remove_file(&self.path));
+    pub(super) fn hide(&mut self) {
+        self.keeping.abort();
+        if let Some(hidden) = self.place.hide() {
+            self.hidden = Some(hidden);
+        }
     }
 
     /// Waits until all who came in have gone.
@@ -117,16 +146,28 @@ impl Door {
         self.connections.close();
         self.connections.wait().await;
     }
+
+    /// Closes it; what the background server has held.
+    pub(super) fn close(mut self) -> Option<Arc<ServerLock>> {
+        self.hide();
+        let (published, _accepting) = self.hidden.take()?;
+        published.lock().cloned()
+    }
 }
 
 impl Drop for Door {
     fn drop(&mut self) {
         self.hide();
-        self.accepting.abort();
-        if let Some(folder) = self.path.parent() {
-            // Goes with the last door in it.
-            drop(fs::remove_dir(folder));
-        }
+    }
+}
+
+/// A listener whose connections are served. Dropping it ends that, after those that wait already.
+#[derive(Debug)]
+pub(super) struct Accepting(CancellationToken);
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        self.0.cancel();
     }
 }
 
@@ -136,6 +177,7 @@ pub(super) struct Served {
     manager: Arc<Manager>,
     router: Router,
     places: Arc<Semaphore>,
+    connections: TaskTracker,
 }
 
 impl Served {
@@ -144,6 +186,7 @@ impl Served {
             router: routes(Arc::clone(&manager)),
             manager,
             places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            connections: TaskTracker::new(),
         }
     }
 
@@ -153,7 +196,21 @@ impl Served {
             router: routes(Arc::clone(&manager)).layer(from_fn_with_state(token, authorised)),
             manager,
             places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            connections: TaskTracker::new(),
         }
+    }
+
+    /// Serves who comes to a socket, which must be non-blocking.
+    pub(super) fn accept(&self, listener: StdUnixListener) -> io::Result<Accepting> {
+        let listener = UnixListener::from_std(listener)?;
+        let end = CancellationToken::new();
+        tokio::spawn(accept(listener, self.clone(), end.clone()));
+        Ok(Accepting(end))
+    }
+
+    /// Tells the manager where its socket is.
+    pub(super) fn is_at(&self, path: Option<PathBuf>) {
+        self.manager.is_at(path);
     }
 
     pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
@@ -212,19 +269,30 @@ fn held(body: Body, serving: super::manager::Request) -> Body {
     }))
 }
 
-async fn accept(listener: UnixListener, served: Served, connections: TaskTracker) {
+async fn accept(listener: UnixListener, served: Served, end: CancellationToken) {
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => admit(stream, &served, &connections),
+        let came = tokio::select! {
+            came = listener.accept() => came,
+            () = end.cancelled() => break,
+        };
+        match came {
+            Ok((stream, _)) => admit(stream, &served),
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(DESCRIPTOR_PAUSE).await;
+                until_worth_another_try(end.cancelled()).await;
             }
         }
     }
+    // They have found it while it was there.
+    for _ in 0..MAX_CONNECTIONS {
+        let Some(Ok((stream, _))) = listener.accept().now_or_never() else {
+            break;
+        };
+        admit(stream, &served);
+    }
 }
 
-fn admit(stream: UnixStream, served: &Served, connections: &TaskTracker) {
+fn admit(stream: UnixStream, served: &Served) {
     let own = rustix::process::getuid().as_raw();
     match stream.peer_cred() {
         Ok(peer) if peer.uid() == own => {}
@@ -239,7 +307,9 @@ fn admit(stream: UnixStream, served: &Served, connections: &TaskTracker) {
         drop(stream.try_write(TOO_MANY));
         return;
     };
-    connections.spawn(served.clone().serve(stream, place));
+    served
+        .connections
+        .spawn(served.clone().serve(stream, place));
 }
 
 /// Said to those beyond the limit.

@@ -1,6 +1,7 @@
 //! What the requests of a door have in common: the manager behind it.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use jiff::Timestamp;
@@ -24,8 +25,10 @@ pub struct Manager {
     id: String,
     kind: &'static str,
     owner: String,
-    home: std::path::PathBuf,
+    home: PathBuf,
     started_at: Timestamp,
+    /// Where its socket is, while it has one.
+    socket: Mutex<Option<PathBuf>>,
     /// Cells that were asked for at this door and have no result yet.
     cells: Mutex<HashMap<String, Interrupt>>,
     /// Sessions that were made for a cell and have not had a kernel yet, by their ids.
@@ -47,7 +50,7 @@ impl Manager {
         registry: Arc<Registry>,
         kind: &'static str,
         owner: impl Into<String>,
-        home: impl Into<std::path::PathBuf>,
+        home: impl Into<PathBuf>,
     ) -> Arc<Self> {
         Arc::new(Self {
             registry,
@@ -56,6 +59,7 @@ impl Manager {
             owner: owner.into(),
             home: home.into(),
             started_at: Timestamp::now(),
+            socket: Mutex::default(),
             cells: Mutex::default(),
             tried_out: Mutex::default(),
             bodies: Arc::new(Semaphore::new(BODY_KILOBYTES)),
@@ -96,8 +100,18 @@ impl Manager {
             owner: self.owner.clone(),
             home: self.home.clone(),
             started_at: self.started_at,
+            socket: self.socket().clone(),
             sessions: self.registry.names().len(),
         }
+    }
+
+    /// From now on its socket is there.
+    pub(super) fn is_at(&self, socket: Option<PathBuf>) {
+        *self.socket() = socket;
+    }
+
+    fn socket(&self) -> MutexGuard<'_, Option<PathBuf>> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Its sessions as Jupyter sees them.

@@ -1,6 +1,7 @@
 //! A second door, over TCP: only when it is asked for, and only for those who have the token.
 
 use std::fs::File;
+use std::future::pending;
 use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
@@ -24,6 +25,7 @@ use super::door::{Served, TOO_MANY};
 use super::refusal::Refusal;
 use super::{Manager, ServerError};
 use crate::ids::random_hex;
+use crate::process::until_worth_another_try;
 
 /// Random bytes in a token.
 const TOKEN_BYTES: usize = 32;
@@ -36,8 +38,6 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// So often, at this distance, before it counts as gone.
 const QUESTIONS: u32 = 4;
 const BETWEEN_QUESTIONS: Duration = Duration::from_secs(15);
-/// How long to wait for a descriptor when none is left.
-const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
 
 /// What whoever comes over TCP has to know.
 #[derive(Clone)]
@@ -202,7 +202,7 @@ async fn accept(listener: TcpListener, served: Served) {
             Ok((stream, _)) => admit(stream, &served),
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(DESCRIPTOR_PAUSE).await;
+                until_worth_another_try(pending()).await;
             }
         }
     }

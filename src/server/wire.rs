@@ -33,6 +33,9 @@ pub struct ManagerInfo {
     pub home: PathBuf,
     /// Since when it is there.
     pub started_at: Timestamp,
+    /// Where its socket is, for whoever wants to speak to it (`curl --unix-socket`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<PathBuf>,
     /// How many sessions live in it.
     pub sessions: usize,
 }

@@ -201,7 +201,9 @@ impl Registry {
             terminal_timeout: self.settings.terminal_timeout,
             requests: Arc::clone(&self.requests),
         };
-        let tools = ToolServer::bind(self.sockets.path(), settings)
+        let bound = self.sockets.stand();
+        let tools = bound
+            .and_then(|()| ToolServer::bind(self.sockets.path(), settings))
             .map_err(|source| SessionError::ToolSocket { source })?;
         let means = Means {
             provisioner: Arc::clone(&self.provisioner) as _,

@@ -80,7 +80,7 @@ pub(super) struct Worker {
     /// Cells of the session, over all its kernels.
     cells: u64,
     /// Holds the socket of the tools, so it goes after them.
-    _sockets: Arc<OwnFolder>,
+    sockets: Arc<OwnFolder>,
 }
 
 /// The authority of a cell, as the running of cells knows it.
@@ -119,7 +119,7 @@ impl Worker {
             following,
             id: random_hex(8),
             cells: 0,
-            _sockets: sockets,
+            sockets,
         }
     }
 
@@ -296,6 +296,7 @@ impl Worker {
             // Somebody may come to watch in the middle of the cell.
             observer: Some(tool_observer(Arc::clone(&shared), number)),
         });
+        self.tools.stand(&self.sockets);
         self.tools.open(Arc::clone(&authority));
         let (code, execution_count) = (shown_code(&cell.code), self.keeper.count() + 1);
         let started = EventKind::CellStarted {

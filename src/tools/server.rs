@@ -5,8 +5,9 @@
 //! makes no sense fails that call only.
 
 use std::fs;
+use std::future::pending;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -23,16 +24,15 @@ use super::budget::RequestBudget;
 use super::call::{Call, Reply, said};
 use super::frame::{Connection, Frame, Hello};
 use super::{Authority, ToolFailure, ToolTable};
+use crate::folders::OwnFolder;
 use crate::ids::random_hex;
-use crate::process::is_descendant;
+use crate::process::{is_descendant, until_worth_another_try};
 
 /// Connections that are open at once; more wait. Threads and children keep theirs for as long as they
 /// live, so there must be many more than calls.
 const MAX_CONNECTIONS: usize = 1_024;
 /// Calls that are made at once; more wait.
 const MAX_CALLS: usize = 64;
-/// How long to wait for a descriptor when none is left and no connection ends.
-const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
 /// A request of more bytes is read beside the runtime.
 const LONG_REQUEST: usize = 1 << 20;
 /// How long a connection may take to say who it is.
@@ -67,6 +67,10 @@ pub(super) struct Shared {
 pub struct ToolServer {
     shared: Arc<Shared>,
     path: PathBuf,
+    /// Device and number of the socket that listens.
+    identity: Mutex<(u64, u64)>,
+    /// Takes a listener in the place of the one before.
+    fresh: mpsc::Sender<UnixListener>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -78,8 +82,7 @@ impl ToolServer {
     /// If it cannot be bound.
     pub fn bind(folder: &Path, settings: ToolSettings) -> io::Result<Self> {
         let path = folder.join(format!("t-{}.sock", random_hex(4)));
-        let listener = UnixListener::bind(&path)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        let (listener, identity) = bind(&path)?;
         let shared = Arc::new(Shared {
             settings,
             token: random_hex(32),
@@ -87,8 +90,35 @@ impl ToolServer {
             authority: Mutex::default(),
             calls: Semaphore::new(MAX_CALLS),
         });
-        let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
-        Ok(Self { shared, path, task })
+        let (fresh, next) = mpsc::channel(1);
+        let task = tokio::spawn(accept(listener, next, Arc::clone(&shared)));
+        Ok(Self {
+            shared,
+            path,
+            identity: Mutex::new(identity),
+            fresh,
+            task,
+        })
+    }
+
+    /// Has the socket come back if it, or its folder, was removed: kernels know it by this path.
+    /// Connections that are open go on. Blocks for one system call if it stands, for a few if not.
+    pub fn stand(&self, folder: &OwnFolder) {
+        let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_there(&self.path).is_ok_and(|found| found == *identity) {
+            return;
+        }
+        // Whatever else bears the name now is not ours.
+        drop(fs::remove_file(&self.path));
+        let bound = folder.stand().and_then(|()| bind(&self.path));
+        let replaced = bound.and_then(|(listener, found)| {
+            *identity = found;
+            self.fresh.try_send(listener).map_err(io::Error::other)
+        });
+        match replaced {
+            Ok(()) => tracing::warn!("the socket of a session's tools was gone and is there again"),
+            Err(error) => tracing::warn!(%error, "a session's tools cannot be reached"),
+        }
     }
 
     /// What a kernel must know to connect.
@@ -142,7 +172,23 @@ impl Shared {
     }
 }
 
-async fn accept(listener: UnixListener, shared: Arc<Shared>) {
+fn bind(path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok((listener, is_there(path)?))
+}
+
+/// What bears the name: device and number.
+fn is_there(path: &Path) -> io::Result<(u64, u64)> {
+    let found = fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+async fn accept(
+    mut listener: UnixListener,
+    mut fresh: mpsc::Receiver<UnixListener>,
+    shared: Arc<Shared>,
+) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
@@ -151,7 +197,14 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
         };
         // Those that have ended are forgotten; the set never holds more than the places.
         while connections.try_join_next().is_some() {}
-        match listener.accept().await {
+        let came = tokio::select! {
+            came = listener.accept() => came,
+            Some(next) = fresh.recv() => {
+                listener = next;
+                continue;
+            }
+        };
+        match came {
             Ok((stream, _)) => {
                 let shared = Arc::clone(&shared);
                 connections.spawn(async move {
@@ -162,15 +215,14 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
                 });
             }
             Err(error) => {
-                // Usually no descriptors are left. Nothing tells when there is one again, except
-                // the end of a connection of our own.
                 tracing::warn!(%error, "a tool connection was not accepted");
                 drop(place);
-                if connections.is_empty() {
-                    tokio::time::sleep(DESCRIPTOR_PAUSE).await;
-                } else {
-                    drop(timeout(DESCRIPTOR_PAUSE, connections.join_next()).await);
-                }
+                until_worth_another_try(async {
+                    if connections.join_next().await.is_none() {
+                        pending::<()>().await;
+                    }
+                })
+                .await;
             }
         }
     }

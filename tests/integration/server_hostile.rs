@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::lifecycle_support::written;
+use crate::lifecycle_support::{signal, written};
 use crate::server_kit::{Home, ended};
 
 /// The server's memory in kilobytes.
@@ -206,7 +206,9 @@ async fn another_user_is_turned_away() {
     }
     let home = Home::new();
     home.run(&["exec", "-s", "a", "x = 1"]);
-    // As if the folders were open.
+    // As if the folders were open: it would close them, so it is stopped for that moment.
+    let server = home.server();
+    signal(server, rustix::process::Signal::STOP);
     let socket = home.socket();
     let folders: Vec<_> = socket
         .ancestors()
@@ -224,18 +226,26 @@ async fn another_user_is_turned_away() {
         os.setgid(65534); os.setuid(65534)\n\
         s = socket.socket(socket.AF_UNIX)\n\
         s.connect(sys.argv[1])\n\
+        print('connected', flush=True)\n\
         try:\n    s.sendall(b'GET /warmcell/v1 HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n')\n    print('answer', s.recv(100))\n\
         except OSError as error:\n    print('answer', b'')";
+    let connected = home.place.work().join("connected");
     let child = home
         .place
         .command(crate::support::python().to_str().unwrap())
         .args(["-c", script, socket.to_str().unwrap()])
-        .stdout(Stdio::piped())
+        .stdout(fs::File::create(&connected).unwrap())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let (code, out, err) = ended(child);
-    assert_eq!((code, out.as_str()), (0, "answer b''\n"), "{err}");
-    open(0o700);
+    written(&connected).await;
+    signal(server, rustix::process::Signal::CONT);
+    let (code, _, err) = ended(child);
+    let out = fs::read_to_string(&connected).unwrap();
+    assert_eq!(
+        (code, out.as_str()),
+        (0, "connected\nanswer b''\n"),
+        "{err}"
+    );
     home.end().await;
 }
