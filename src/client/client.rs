@@ -186,8 +186,7 @@ impl Client {
             if handing.revoke() {
                 "the cell was not handed over, and will not run"
             } else {
-                "whether the cell has begun is not known; if it has, it is interrupted as soon as the \
-                 server goes on"
+                "the cell has not begun and will not, or it is interrupted as soon as the server goes on"
             }
         };
         tokio::select! {

@@ -9,8 +9,6 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
-use hyper::ext::on_informational;
-use hyper::header::HeaderValue;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
@@ -19,7 +17,7 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::ClientError;
-use super::handing::{Handing, Held};
+use super::handing::Handing;
 use crate::execution::ErrorClass;
 use crate::server::{ROOT, Refused, VERSION, VERSION_HEADER};
 
@@ -141,12 +139,10 @@ impl Connection {
     /// If the connection ends before.
     pub(super) async fn ask(self, question: Question) -> Result<Response<Incoming>, ClientError> {
         let body = Full::new(Bytes::from(question.body));
-        self.send(question.method, &question.path, body, |_request| ())
-            .await
+        self.send(question.method, &question.path, body).await
     }
 
-    /// Hands over what must not be handed over to one that does not run: its body goes out when the
-    /// other side has said that it reads it.
+    /// Hands over what must not be handed over twice: `handing` tells whether it has gone out.
     ///
     /// # Errors
     ///
@@ -156,18 +152,8 @@ impl Connection {
         question: Question,
         handing: &Handing,
     ) -> Result<Response<Incoming>, ClientError> {
-        let (body, wanted) = handing.body(Bytes::from(question.body));
-        let prepare = |request: &mut Request<Held>| {
-            let expect = HeaderValue::from_static("100-continue");
-            request.headers_mut().insert("expect", expect);
-            on_informational(request, move |answer| {
-                if answer.status() == StatusCode::CONTINUE {
-                    wanted.give();
-                }
-            });
-        };
-        self.send(question.method, &question.path, body, prepare)
-            .await
+        let body = handing.body(Bytes::from(question.body));
+        self.send(question.method, &question.path, body).await
     }
 
     async fn send<B>(
@@ -175,7 +161,6 @@ impl Connection {
         method: Method,
         path: &str,
         body: B,
-        prepare: impl FnOnce(&mut Request<B>),
     ) -> Result<Response<Incoming>, ClientError>
     where
         B: Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
@@ -192,7 +177,7 @@ impl Connection {
                 tracing::debug!(%error, "a connection to a manager ended early");
             }
         });
-        let mut request = Request::builder()
+        let request = Request::builder()
             .method(method)
             .uri(path)
             .header("host", "warmcell")
@@ -202,7 +187,6 @@ impl Connection {
             .map_err(|error| ClientError::Senseless {
                 what: error.to_string(),
             })?;
-        prepare(&mut request);
         sender.send_request(request).await.map_err(lost)
     }
 

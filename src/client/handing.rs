@@ -1,15 +1,14 @@
-//! A body that goes out only when the other side reads it: so that what was asked of a manager that
-//! does not run was surely not begun.
+//! A body that can be taken back until it goes out: so that what was asked of a manager that could not
+//! be reached was surely not begun.
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::sync::oneshot;
 
 const HELD: u8 = 0;
 const HANDED_OVER: u8 = 1;
@@ -43,37 +42,20 @@ impl Handing {
         turned.is_ok()
     }
 
-    /// A body that is held back, and what lets it go.
-    pub(super) fn body(&self, bytes: Bytes) -> (Held, Wanted) {
-        let (give, given) = oneshot::channel();
-        let held = Held {
+    /// A body that counts as handed over as soon as it is asked for, and is not given once it was taken
+    /// back.
+    pub(super) fn body(&self, bytes: Bytes) -> Held {
+        Held {
             bytes: Some(bytes),
-            given: Some(given),
             handing: self.clone(),
-        };
-        (held, Wanted(Mutex::new(Some(give))))
-    }
-}
-
-/// Lets a body go.
-#[derive(Debug)]
-pub(super) struct Wanted(Mutex<Option<oneshot::Sender<()>>>);
-
-impl Wanted {
-    pub(super) fn give(&self) {
-        let give = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(give) = give {
-            // The request may be gone.
-            give.send(()).ok();
         }
     }
 }
 
-/// A body that is held back. It may stay so for ever: then the answer comes without it.
+/// A body that can be taken back. Then it never comes: its connection is to be given up.
 #[derive(Debug)]
 pub(super) struct Held {
     bytes: Option<Bytes>,
-    given: Option<oneshot::Receiver<()>>,
     handing: Handing,
 }
 
@@ -83,13 +65,10 @@ impl Body for Held {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
+        _context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(given) = &mut self.given {
-            match Pin::new(given).poll(context) {
-                Poll::Ready(Ok(())) if self.handing.turn(HELD, HANDED_OVER) => self.given = None,
-                Poll::Ready(Ok(()) | Err(_)) | Poll::Pending => return Poll::Pending,
-            }
+        if self.bytes.is_some() && !self.handing.turn(HELD, HANDED_OVER) {
+            return Poll::Pending;
         }
         let bytes = self.bytes.take().filter(|bytes| !bytes.is_empty());
         Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
@@ -111,19 +90,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_body_goes_out_once_it_is_wanted_and_not_after_it_was_taken_back() {
+    async fn a_body_is_handed_over_once_it_is_asked_for_and_not_after_it_was_taken_back() {
         let handing = Handing::default();
-        let (mut body, wanted) = handing.body(Bytes::from_static(b"x"));
+        let mut body = handing.body(Bytes::from_static(b"x"));
         assert_eq!(body.size_hint().exact(), Some(1));
-        assert!(futures_util::FutureExt::now_or_never(body.frame()).is_none());
-        wanted.give();
+        assert!(handing.is_held());
         let frame = body.frame().await.unwrap().unwrap();
         assert_eq!(frame.into_data().unwrap(), "x");
         assert!(body.is_end_stream() && !handing.revoke());
         handing.came_back();
-        let (mut body, wanted) = handing.body(Bytes::from_static(b"x"));
+        let mut body = handing.body(Bytes::from_static(b"x"));
         assert!(handing.revoke() && handing.revoke());
-        wanted.give();
         assert!(futures_util::FutureExt::now_or_never(body.frame()).is_none());
         handing.came_back();
         assert!(handing.revoke());

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use tokio::time::timeout;
 
 use super::Manager;
 use super::body;
+use super::jupyter::Peer;
 use super::manager::Entered;
 use super::order::{CellOrder, InterruptOrder};
 use super::refusal::Refusal;
@@ -26,9 +27,10 @@ const QUIET_BYTES: usize = 256 << 10;
 pub(super) async fn run(
     State(manager): State<Arc<Manager>>,
     Path(name): Path<String>,
+    Extension(peer): Extension<Peer>,
     body: Body,
 ) -> Response {
-    match ask(Arc::clone(&manager), &name, body).await {
+    match ask(Arc::clone(&manager), &name, &peer, body).await {
         Ok(response) => response,
         Err(refusal) => {
             let name = SessionName::parse(&name).ok();
@@ -50,10 +52,19 @@ pub(super) async fn interrupt(
     Ok(Json(serde_json::json!({ "interrupted": interrupted })).into_response())
 }
 
-async fn ask(manager: Arc<Manager>, name: &str, body: Body) -> Result<Response, Refusal> {
+async fn ask(
+    manager: Arc<Manager>,
+    name: &str,
+    peer: &Peer,
+    body: Body,
+) -> Result<Response, Refusal> {
     let name = SessionName::parse(name).map_err(|error| Refusal::usage(error.to_string()))?;
     let order = body::parsed(&manager, body, CellOrder::parse).await?;
     manager.takes_work()?;
+    if peer.has_gone() && !order.detach {
+        // It has given up, and said so: this server did not run for a while, say.
+        return Err(Refusal::unavailable("the client has gone"));
+    }
     let cell = order.cell();
     let (session, opened) = session_for(&manager, &name, &order, &cell)?;
     if order.stream {

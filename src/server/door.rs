@@ -1,6 +1,7 @@
 //! The door of a manager: a socket, and who may come in.
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -217,15 +218,17 @@ impl Served {
         Arc::clone(&self.places).try_acquire_owned().ok()
     }
 
-    /// Serves one connection to its end.
+    /// Serves one connection to its end. `socket` is that of the stream, where it tells when the client
+    /// has closed its end.
     pub(super) async fn serve(
         self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        socket: Option<OwnedFd>,
         place: OwnedSemaphorePermit,
     ) {
         let router = self.router;
         let manager = self.manager;
-        let peer = Peer::new(place, Arc::clone(&manager.bodies));
+        let peer = Peer::new(place, Arc::clone(&manager.bodies), socket);
         let heard = Heard::default();
         let stream = heard.on(peer.metered(stream));
         let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
@@ -307,9 +310,10 @@ fn admit(stream: UnixStream, served: &Served) {
         drop(stream.try_write(TOO_MANY));
         return;
     };
+    let socket = stream.as_fd().try_clone_to_owned().ok();
     served
         .connections
-        .spawn(served.clone().serve(stream, place));
+        .spawn(served.clone().serve(stream, socket, place));
 }
 
 /// Said to those beyond the limit.

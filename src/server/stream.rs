@@ -14,12 +14,16 @@ use super::cells::{Vanishing, goes_on};
 use super::lines::{Lines, lines};
 use super::manager::Entered;
 use super::wire::{Finished, Line};
-use crate::execution::{LiveEvent, LiveOutput, Outcome, TurnWatch};
+use crate::execution::{KernelReport, LiveEvent, LiveOutput, Outcome, TurnWatch};
 use crate::output::Characters;
 use crate::session::{Execution, Kept, Receipt, Session};
 
 /// Bytes that go out in one line.
 const TOGETHER_BYTES: usize = 256 << 10;
+
+/// In which kernel a cell has begun is told with what it prints or its result, if that comes so soon: to
+/// wake a client costs more than a short cell.
+const SHORT: Duration = Duration::from_millis(5);
 
 /// A cell whose client reads along.
 pub(super) struct Cell {
@@ -54,6 +58,8 @@ struct Stream {
     /// So many bytes of output are still sent; without a limit if none.
     room: Option<usize>,
     missed: u64,
+    /// The kernel in which it has begun, and when that is told at the latest.
+    unsaid: Option<(KernelReport, Instant)>,
 }
 
 /// Begins the answer.
@@ -63,6 +69,7 @@ pub(super) fn answer(cell: Cell) -> Response {
         lines,
         room: cell.room,
         missed: 0,
+        unsaid: None,
     };
     tokio::spawn(stream.run(cell));
     response
@@ -88,6 +95,7 @@ impl Stream {
         let mut texts = Texts::default();
         let mut kernel = None;
         let what = loop {
+            let due = self.unsaid.as_ref().map(|(_, due)| *due);
             let printed = live.is_none();
             let next = async {
                 match &mut live {
@@ -100,11 +108,15 @@ impl Stream {
                 () = self.lines.gone() => break What::Vanished,
                 begun = turn.kernel(kernel.as_ref()) => {
                     kernel = Some(begun.clone());
-                    self.lines.must(&Line::Started { kernel: begun }, None).await;
+                    self.unsaid = Some((begun, Instant::now() + SHORT));
+                }
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    self.say_kernel().await;
                 }
                 piece = next => match piece {
                     Some(piece) if self.is_beyond(&piece) => {
                         live = None;
+                        self.say_kernel().await;
                         self.lines.must(&Line::MissedBytes(piece.len() as u64), None).await;
                     }
                     Some(piece) => self.piece(&mut texts, piece).await,
@@ -155,12 +167,19 @@ impl Stream {
         manager.settle(&session);
     }
 
+    async fn say_kernel(&mut self) {
+        if let Some((kernel, _)) = self.unsaid.take() {
+            self.lines.must(&Line::Started { kernel }, None).await;
+        }
+    }
+
     async fn finish(
         &mut self,
         texts: &mut Texts,
         finished: Box<Finished>,
         then: Option<Box<dyn FnOnce() + Send>>,
     ) {
+        self.say_kernel().await;
         for line in texts.rest() {
             self.lines.must(&line, None).await;
         }
@@ -182,6 +201,7 @@ impl Stream {
     }
 
     async fn piece(&mut self, texts: &mut Texts, piece: LiveEvent) {
+        self.say_kernel().await;
         let bytes = piece.len() as u64;
         if self.missed > 0 {
             if !self.lines.may_miss(&Line::MissedBytes(self.missed)).await {

@@ -224,7 +224,7 @@ fn admit(stream: TcpStream, served: &Served) {
         tracing::debug!(%error, "a host that goes will not be noticed");
     }
     drop(stream.set_nodelay(true));
-    tokio::spawn(served.clone().serve(stream, place));
+    tokio::spawn(served.clone().serve(stream, None, place));
 }
 
 /// Lets through who has the token: in `Authorization`, or in the address.

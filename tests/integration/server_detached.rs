@@ -67,6 +67,7 @@ async fn who_reads_a_detached_cell_along_may_leave_and_find_it_again() {
     let mut reader = Reader::order(&home, "a", &order);
     let first = reader.next().unwrap();
     let id = first["accepted"]["id"].as_str().unwrap().to_owned();
+    assert_eq!(reader.next().unwrap()["started"]["kernel"]["generation"], 1);
     // It may come in pieces.
     let printed = reader.next().unwrap()["stdout"].clone();
     assert!(printed.as_str().unwrap().starts_with("begin"), "{printed}");

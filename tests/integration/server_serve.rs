@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::lifecycle_support::signal;
+use crate::lifecycle_support::{signal, until};
 use crate::server_kit::{Home, ended};
 
 #[tokio::test]
@@ -73,13 +73,13 @@ async fn a_program_that_starts_a_server_is_told_where_it_is() {
     home.run(&["exec", "-s", "a", "1"]);
     let (code, out, err) = home.run(&["serve", "--stop", "--json"]);
     assert_eq!((code, err.as_str()), (0, ""));
-    assert_eq!(out, "{\"stopped\":true,\"sessions\":1}\n");
+    assert_eq!(out, "{\"stopped\":true,\"sessions\":1,\"unreceived\":[]}\n");
     assert!(lines.next().is_none(), "nothing else on stdout");
     assert_eq!(server.wait().unwrap().code(), Some(0));
     let (code, out, _) = home.run(&["serve", "--stop", "--json"]);
     assert_eq!(
         (code, out.as_str()),
-        (0, "{\"stopped\":false,\"sessions\":0}\n")
+        (0, "{\"stopped\":false,\"sessions\":0,\"unreceived\":[]}\n")
     );
 
     // With a token of one's own the address goes without.
@@ -111,8 +111,13 @@ async fn a_program_that_starts_a_server_is_told_where_it_is() {
 async fn what_is_not_there_is_a_dash_in_a_list() {
     let home = Home::new();
     home.run(&["exec", "-s", "a", "x = print; y = 1"]);
-    // A session that never had a kernel.
-    home.run(&["exec", "-s", "b", "--python", "/bin/false", "1"]);
+    // A session that has no kernel just now.
+    let (_, out, _) = home.run(&["exec", "-s", "b", "import os; os.getpid()"]);
+    signal(out.trim().parse().unwrap(), rustix::process::Signal::KILL);
+    until("a kernel that is gone", || {
+        home.run(&["sessions", "list"]).1.contains("dead")
+    })
+    .await;
     let (code, out, err) = home.run(&["sessions", "list"]);
     assert_eq!(code, 0, "{err}");
     let rows: Vec<Vec<&str>> = out
@@ -124,7 +129,7 @@ async fn what_is_not_there_is_a_dash_in_a_list() {
     assert_eq!(rows.len(), 3, "{out}");
     // No column is empty: each row has as many words, and one more for its manager's number.
     assert!(rows[1..].iter().all(|row| row.len() == 7), "{out}");
-    assert_eq!(rows[2][3..5], ["-", "-"], "{out}");
+    assert_eq!(rows[2][..4], ["b", "dead", "0", "-"], "{out}");
     let (_, out, _) = home.run(&["sessions", "show", "a"]);
     for name in ["x", "y"] {
         let line = out

@@ -1,7 +1,7 @@
 //! Managers that do not answer: named, and in nobody's way.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ async fn a_cell_for_a_server_that_is_stopped_never_runs() {
     let error = result["error"].as_str().unwrap();
     assert!(
         error.contains(&format!("the background server (process {server})"))
-            && error.contains("the cell was not handed over, and will not run")
+            && error.contains("the cell has not begun and will not")
             && error.contains(&format!("`kill -CONT {server}`")),
         "{error}"
     );
@@ -101,10 +101,7 @@ async fn a_cell_for_a_server_that_is_stopped_never_runs() {
     signal(client.pid(), Signal::INT);
     assert_eq!(client.ended().await, Some(130));
     let (_, err) = client.printed();
-    assert!(
-        err.contains("before the background server had taken the cell"),
-        "{err}"
-    );
+    assert!(err.contains("interrupted"), "{err}");
     signal(server, Signal::CONT);
     assert_eq!(home.run(&["exec", "-s", "a", "x"]).1, "1\n");
     home.run(&["sessions", "wait", "a"]);
@@ -145,31 +142,24 @@ async fn what_became_of_a_cell_that_was_handed_over_is_not_made_up() {
         std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = vec![0; 65_536];
-            let length = stream.read(&mut request).unwrap();
-            let head = String::from_utf8_lossy(&request[..length]).into_owned();
-            stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
-            let length = stream.read(&mut request).unwrap();
-            let body = String::from_utf8_lossy(&request[..length]).into_owned();
+            let mut asked = String::new();
+            while !asked.contains("6 * 7") {
+                let length = stream.read(&mut request).unwrap();
+                asked += &String::from_utf8_lossy(&request[..length]);
+            }
             fs::write(begun, "begun\n").unwrap();
             // To the end of the client; other questions stay unanswered.
             drop(stream.read(&mut request));
-            (head, body)
         })
     };
     let (code, _, err) = home.run(&["exec", "-s", "a", "6 * 7"]);
     written(&begun).await;
     assert_eq!(code, 125, "{err}");
     assert!(
-        err.contains("does not answer") && err.contains("whether the cell has begun is not known"),
+        err.contains("does not answer") && err.contains("or it is interrupted"),
         "{err}"
     );
-    let (head, body) = serving.join().unwrap();
-    // The code went out when it was wanted, and not before.
-    assert!(
-        head.contains("expect: 100-continue") && !head.contains("6 * 7"),
-        "{head}"
-    );
-    assert!(body.contains("6 * 7"), "{body}");
+    serving.join().unwrap();
     fs::remove_dir_all(socket.parent().unwrap()).unwrap();
     home.assert_nothing_left().await;
 }

@@ -1,11 +1,13 @@
 //! Keeps what all clients of WebSockets send together within bounds, while it comes.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -18,6 +20,8 @@ pub(in crate::server) struct Peer {
     /// Its place among the connections: kept by whoever goes on using it.
     _place: Arc<OwnedSemaphorePermit>,
     meter: Arc<Meter>,
+    /// Its socket, to be asked whether the client is still there; not of every kind.
+    socket: Option<Arc<OwnedFd>>,
 }
 
 #[derive(Debug)]
@@ -38,8 +42,13 @@ struct Unfinished {
 
 impl Peer {
     /// A connection at its place; `bodies` is the room for all long messages, in kilobytes.
-    pub(in crate::server) fn new(place: OwnedSemaphorePermit, bodies: Arc<Semaphore>) -> Self {
+    pub(in crate::server) fn new(
+        place: OwnedSemaphorePermit,
+        bodies: Arc<Semaphore>,
+        socket: Option<OwnedFd>,
+    ) -> Self {
         Self {
+            socket: socket.map(Arc::new),
             _place: Arc::new(place),
             meter: Arc::new(Meter {
                 is_on: AtomicBool::new(false),
@@ -47,6 +56,17 @@ impl Peer {
                 unfinished: Mutex::default(),
             }),
         }
+    }
+
+    /// Whether the client has closed its end, of a kind of socket that tells: what it has asked and was
+    /// not begun is not to be begun. One that has only said all that it has to say is there.
+    pub(in crate::server) fn has_gone(&self) -> bool {
+        let Some(socket) = &self.socket else {
+            return false;
+        };
+        let mut ends = [PollFd::new(&**socket, PollFlags::empty())];
+        let now = Timespec::default();
+        poll(&mut ends, Some(&now)).is_ok_and(|count| count > 0)
     }
 
     /// Counts what is read from its stream.
@@ -171,7 +191,7 @@ mod tests {
         let places = Arc::new(Semaphore::new(1));
         let bodies = Arc::new(Semaphore::new(100));
         let place = Arc::clone(&places).try_acquire_owned().unwrap();
-        let peer = Peer::new(place, Arc::clone(&bodies));
+        let peer = Peer::new(place, Arc::clone(&bodies), None);
         let long = vec![0; 100 << 10];
         let mut stream = peer.metered(io::Cursor::new(long.repeat(4)));
         let mut buffer = vec![0; 100 << 10];
