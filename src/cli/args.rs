@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::args_kernel::KernelspecArguments;
 use super::args_sessions::{ServeArguments, SessionsArguments};
-use super::{exec, exit, serve, sessions, show, streams};
+use super::{exec, exit, kernelspec, serve, sessions, show, streams};
 use crate::config::Limits;
 use crate::execution::{ErrorClass, KernelReport, Outcome};
 use crate::process::survive_file_size_limit;
@@ -35,6 +36,8 @@ enum Command {
     Sessions(SessionsArguments),
     /// Run the background server in the foreground, or stop the one that runs.
     Serve(ServeArguments),
+    /// List the kernels that Jupyter's front ends offer, and make Warmcell one of them.
+    Kernelspec(KernelspecArguments),
 }
 
 const EXEC_HELP: &str = "\
@@ -205,6 +208,7 @@ pub fn main() -> ExitCode {
         Command::Exec(arguments) => exec::main(&arguments),
         Command::Sessions(arguments) => sessions::main(&arguments),
         Command::Serve(arguments) => serve::main(&arguments),
+        Command::Kernelspec(arguments) => kernelspec::main(&arguments),
     }
 }
 

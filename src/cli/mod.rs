@@ -5,15 +5,18 @@
 //!   runs cells; - `kernels`: where they run; - `signals`: what interrupts them;
 //! - `show`: prints them; - `writer`: a stream that may block; - `streams`: those that this process
 //!   was given; - `exit`: exit codes, an interface;
+//! - `args_kernel`, `kernel`, `kernelspec`: what front ends of Jupyter find;
 //! - `sessions`: sessions that live on (`list`, `events`: as people read them); - `serve`: the background
 //!   server.
 
 mod args;
+mod args_kernel;
 mod args_sessions;
 mod events;
 mod exec;
 mod exit;
 mod kernels;
+mod kernelspec;
 mod list;
 mod row;
 mod serve;

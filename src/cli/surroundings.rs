@@ -187,6 +187,19 @@ pub(super) fn caller(arguments: &ExecArguments) -> Result<Caller, String> {
     })
 }
 
+/// Who asks, where no cell is run: a directory that is gone costs nothing.
+pub(super) fn any_caller() -> Caller {
+    let environment = env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    Caller {
+        environment,
+        cwd: directory().unwrap_or_else(|| PathBuf::from("/")),
+        umask: umask(),
+        python: None,
+    }
+}
+
 /// The file mode creation mask. It can only be asked for by changing it: for that moment to one that
 /// lets nobody in.
 fn umask() -> u32 {

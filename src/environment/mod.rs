@@ -1,9 +1,17 @@
-//! Interpreter and environment of a kernel.
+//! Interpreter and environment of a kernel, and which kernels there are.
 //!
-//! - `interpreter`: the ladder of Pythons; - `scrub`: which variables a kernel sees.
+//! - `interpreter`: the ladder of Pythons; - `scrub`: which variables a kernel sees;
+//! - `kernelspecs`: the kernelspecs of Jupyter that are installed; - `kernelspec_paths`: where they
+//!   are; - `kernelspec_install`: ours.
 
 mod interpreter;
+mod kernelspec_install;
+mod kernelspec_paths;
+mod kernelspecs;
 mod scrub;
 
 pub use interpreter::{Candidate, Interpreter, OLDEST, candidates};
+pub use kernelspec_install::{InstallError, OwnKernelspec};
+pub use kernelspec_paths::{environment_prefix, kernelspec_folders, user_data};
+pub use kernelspecs::{InstalledKernelspec, Kernelspecs, kernelspecs};
 pub use scrub::{Scrubbed, harmless_programs, scrub, with_harmless_programs};

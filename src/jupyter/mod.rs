@@ -7,28 +7,50 @@
 //! - `variables`: what a kernel lists of its variables;
 //! - `plain`: the few messages that nearly every cell makes, read without detours;
 //! - `lenient`: how JSON that Python wrote, and Rust would refuse, is read all the same;
-//! - [`fuzzing`]: what the fuzz target does.
+//! - `connection`, `kernelspec`: the files by which kernels are found and started;
+//! - `signature`, `multipart`: a message as it travels over ZeroMQ; - `zmtp`: ZeroMQ's own bytes;
+//! - [`fuzzing`] and `fuzzing_wire`: what the fuzz targets do.
 //!
 //! Everything here is pure: bytes in, values out. The room knows no process, no socket and no
 //! clock. The bytes come from code that nobody checked, so nothing here panics, recurses with the
 //! depth of the input, or allocates by a number that the input announces.
 
 mod asked;
+mod connection;
 mod content;
 mod error;
 mod frame;
 pub mod fuzzing;
+mod fuzzing_wire;
+mod kernelspec;
 mod lenient;
 mod message;
+mod multipart;
 mod plain;
+mod signature;
 mod variables;
+mod wire_error;
+mod zmtp;
+mod zmtp_error;
 
 pub use asked::{Asked, WantedCell};
+pub use connection::{Connection, Endpoint, MOST_CONNECTION_BYTES, SocketName, Transport};
 pub use content::{
     CellReport, DisplayData, ErrorContent, ErrorPlace, ExecuteReply, ExecuteRequest, ExecuteResult,
     Exit, MimeBundle, Names, ReplyStatus,
 };
 pub use error::{ContentError, FrameError, HeaderError};
 pub use frame::{FrameReader, Limits, decode_body, encode};
+pub use fuzzing_wire::exercise_wire;
+pub use kernelspec::{
+    InterruptMode, Kernelspec, MOST_KERNELSPEC_BYTES, kernelspec_name, substitute,
+};
 pub use message::{Channel, Header, PROTOCOL_VERSION, RawMessage, header};
+pub use multipart::{DELIMITER, Multipart, MultipartLimits, Unreadable};
+pub use signature::{SIGNATURE_SCHEME, SeenDigest, SeenDigests, Signer};
 pub use variables::{Extent, VariableEntry, VariablesReply};
+pub use wire_error::{ConnectionError, KernelspecError, MultipartError, SignatureError};
+pub use zmtp::{
+    MOST_IDENTITY_BYTES, ZmtpCommand, ZmtpItem, ZmtpLimits, ZmtpReader, greeting, pong, ready,
+};
+pub use zmtp_error::ZmtpError;

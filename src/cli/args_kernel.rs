@@ -1,0 +1,78 @@
+//! What can be said to `warmcell kernel` and `warmcell kernelspec`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+const KERNEL_HELP: &str = "\
+A Jupyter front end starts this by itself, once `warmcell kernelspec install` has made it a choice there. \
+By hand: `warmcell kernel -f k.json`, then `jupyter console --existing k.json`.
+
+Cells have no time limit and no tool budget. An interrupt raises KeyboardInterrupt and keeps the state; a \
+second one within 3 s kills the Python. The kernel ends on a shutdown_request, when the front end that has \
+started it is gone, or on SIGTERM, and leaves nothing behind.";
+
+/// The arguments of `warmcell kernel`.
+#[derive(Debug, Args)]
+#[command(after_help = KERNEL_HELP)]
+pub(super) struct KernelArguments {
+    /// The connection file: where to listen, and the key. If it does not exist it is made, with free
+    /// ports of 127.0.0.1 and a new key, and removed at the end.
+    #[arg(short = 'f', long = "file", value_name = "CONNECTION_FILE")]
+    pub(super) file: PathBuf,
+
+    /// The Python to use; no other is tried. Otherwise that of `VIRTUAL_ENV`, else python3 on PATH.
+    #[arg(long, value_name = "PATH")]
+    pub(super) python: Option<PathBuf>,
+}
+
+/// The arguments of `warmcell kernelspec`.
+#[derive(Debug, Args)]
+pub(super) struct KernelspecArguments {
+    #[command(subcommand)]
+    pub(super) command: KernelspecCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum KernelspecCommand {
+    /// List the kernels that Jupyter's front ends offer, and what is wrong with others.
+    List(KernelspecList),
+    /// Make Warmcell a choice in Jupyter's front ends.
+    Install(KernelspecInstall),
+}
+
+/// The arguments of `warmcell kernelspec list`.
+#[derive(Debug, Args)]
+pub(super) struct KernelspecList {
+    /// Print one JSON object: `kernelspecs`, as Jupyter has it, and `problems`.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// The arguments of `warmcell kernelspec install`.
+#[derive(Debug, Args)]
+pub(super) struct KernelspecInstall {
+    /// For this user; so it is too if no place is named.
+    #[arg(long, conflicts_with_all = ["sys_prefix", "prefix"])]
+    pub(super) user: bool,
+
+    /// For those who use the active Python environment (`VIRTUAL_ENV`, `CONDA_PREFIX`, that of python3 on PATH).
+    #[arg(long, conflicts_with = "prefix")]
+    pub(super) sys_prefix: bool,
+
+    /// In DIR/share/jupyter/kernels.
+    #[arg(long, value_name = "DIR")]
+    pub(super) prefix: Option<PathBuf>,
+
+    /// The name by which the kernel is asked for; `python3` takes the place of ipykernel's.
+    #[arg(long, default_value = "warmcell")]
+    pub(super) name: String,
+
+    /// The name that front ends show.
+    #[arg(long, value_name = "TEXT", default_value = "Python (Warmcell)")]
+    pub(super) display_name: String,
+
+    /// The Python of its kernels. Otherwise that of the front end's environment.
+    #[arg(long, value_name = "PATH")]
+    pub(super) python: Option<PathBuf>,
+}

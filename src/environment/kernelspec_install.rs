@@ -1,0 +1,229 @@
+//! Installs our kernelspec, so that Jupyter's front ends offer it.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use tempfile::NamedTempFile;
+
+use super::kernelspecs::KERNEL_JSON;
+use crate::jupyter::{InterruptMode, Kernelspec, KernelspecError, kernelspec_name};
+
+/// By which our own kernelspecs are known again.
+const OURS: &str = "warmcell";
+
+/// A kernelspec of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnKernelspec {
+    /// The name by which kernels are asked for.
+    pub name: String,
+    /// The name for people.
+    pub display_name: String,
+    /// The program, an absolute path.
+    pub warmcell: PathBuf,
+    /// The Python of its kernels; that of the front end's environment where none is named.
+    pub python: Option<PathBuf>,
+}
+
+/// Why a kernelspec was not installed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InstallError {
+    /// The name will not do.
+    #[error(transparent)]
+    Name(#[from] KernelspecError),
+    /// A path cannot stand in a JSON file.
+    #[error("{path:?} is not UTF-8, so no kernel.json can name it; move it, or link to it")]
+    Path {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Something else has the name.
+    #[error("{path} is not ours ({what}); choose another name with --name, or remove it")]
+    Taken {
+        /// What is there.
+        path: PathBuf,
+        /// Why it is not ours.
+        what: &'static str,
+    },
+    /// It cannot be written.
+    #[error(
+        "{path} cannot be written ({source}); choose another place with --user or --prefix DIR"
+    )]
+    Write {
+        /// What was to be written.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl OwnKernelspec {
+    /// What its `kernel.json` says.
+    ///
+    /// # Errors
+    ///
+    /// If a path is not UTF-8.
+    pub fn spec(&self) -> Result<Kernelspec, InstallError> {
+        let text = |path: &Path| {
+            let text = path.to_str().map(str::to_owned);
+            text.ok_or_else(|| InstallError::Path {
+                path: path.to_owned(),
+            })
+        };
+        let mut argv = vec![
+            text(&self.warmcell)?,
+            "kernel".to_owned(),
+            "-f".to_owned(),
+            "{connection_file}".to_owned(),
+        ];
+        if let Some(python) = &self.python {
+            argv.push("--python".to_owned());
+            argv.push(text(python)?);
+        }
+        let mut metadata = serde_json::Map::new();
+        metadata.insert(
+            OURS.to_owned(),
+            json!({ "version": env!("CARGO_PKG_VERSION") }),
+        );
+        Ok(Kernelspec {
+            argv,
+            env: std::collections::BTreeMap::new(),
+            display_name: self.display_name.clone(),
+            language: "python".to_owned(),
+            interrupt_mode: InterruptMode::Message,
+            metadata,
+        })
+    }
+
+    /// Writes it below a folder of Jupyter's (`.../share/jupyter`); the folder that holds it then. At
+    /// once or not at all; one that is there already is replaced if it is ours.
+    ///
+    /// Blocking.
+    ///
+    /// # Errors
+    ///
+    /// If the name will not do, something else has it, or it cannot be written.
+    pub fn install(&self, data: &Path) -> Result<PathBuf, InstallError> {
+        kernelspec_name(&self.name)?;
+        let text = self.spec()?.to_json();
+        let folder = data.join("kernels").join(&self.name);
+        let file = folder.join(KERNEL_JSON);
+        is_ours(&folder, &file)?;
+        let write = || {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o755)
+                .create(&folder)?;
+            let mut staged = NamedTempFile::with_prefix_in(".kernel-", &folder)?;
+            staged.write_all(text.as_bytes())?;
+            // Others may have the right to start kernels of a system-wide one.
+            staged
+                .as_file()
+                .set_permissions(Permissions::from_mode(0o644))?;
+            staged.persist(&file).map_err(|error| error.error)?;
+            Ok(())
+        };
+        write().map_err(|source| InstallError::Write {
+            path: file.clone(),
+            source,
+        })?;
+        Ok(folder)
+    }
+}
+
+/// Accepts a place that is free, or holds one of ours.
+fn is_ours(folder: &Path, file: &Path) -> Result<(), InstallError> {
+    let taken = |path: &Path, what| {
+        Err(InstallError::Taken {
+            path: path.to_owned(),
+            what,
+        })
+    };
+    match fs::symlink_metadata(folder) {
+        Err(_missing) => return Ok(()),
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return taken(folder, "it is a link or a file"),
+    }
+    match fs::symlink_metadata(file) {
+        Err(_missing) if fs::read_dir(folder).is_ok_and(|mut it| it.next().is_none()) => Ok(()),
+        Err(_missing) => taken(folder, "it holds other files and no kernel.json"),
+        Ok(found) if !found.is_file() => taken(file, "it is no file"),
+        Ok(_) => {
+            let spec = fs::read(file)
+                .ok()
+                .and_then(|bytes| Kernelspec::parse(&bytes).ok());
+            if spec.is_some_and(|spec| spec.metadata.contains_key(OURS)) {
+                Ok(())
+            } else {
+                taken(file, "another program has written it")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn own(name: &str) -> OwnKernelspec {
+        OwnKernelspec {
+            name: name.to_owned(),
+            display_name: "Python (Warmcell)".to_owned(),
+            warmcell: PathBuf::from("/opt/é/warmcell"),
+            python: None,
+        }
+    }
+
+    #[test]
+    fn it_is_written_at_once_and_written_again() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = temp.path().join("share/jupyter");
+        let folder = own("warmcell").install(&data).unwrap();
+        assert_eq!(folder, data.join("kernels/warmcell"));
+        let read = || Kernelspec::parse(&fs::read(folder.join(KERNEL_JSON)).unwrap()).unwrap();
+        assert_eq!(
+            read().argv,
+            ["/opt/é/warmcell", "kernel", "-f", "{connection_file}"]
+        );
+        assert_eq!(read().interrupt_mode, InterruptMode::Message);
+        let again = OwnKernelspec {
+            python: Some(PathBuf::from("/p/python")),
+            ..own("warmcell")
+        };
+        again.install(&data).unwrap();
+        assert_eq!(read().argv[4..], ["--python", "/p/python"]);
+        let mode = fs::metadata(folder.join(KERNEL_JSON))
+            .unwrap()
+            .permissions();
+        assert_eq!(mode.mode() & 0o777, 0o644);
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_left_as_it_is() {
+        let temp = tempfile::tempdir().unwrap();
+        let kernels = temp.path().join("kernels");
+        let foreign = r#"{"argv":["python","-m","ipykernel"]}"#;
+        fs::create_dir_all(kernels.join("python3")).unwrap();
+        fs::write(kernels.join("python3/kernel.json"), foreign).unwrap();
+        fs::create_dir_all(kernels.join("other")).unwrap();
+        fs::write(kernels.join("other/notes"), "").unwrap();
+        fs::write(kernels.join("file"), "").unwrap();
+        symlink(kernels.join("python3"), kernels.join("link")).unwrap();
+        for name in ["python3", "other", "file", "link"] {
+            let error = own(name).install(temp.path()).unwrap_err();
+            assert!(matches!(error, InstallError::Taken { .. }), "{error}");
+            assert!(error.to_string().contains("--name"), "{error}");
+        }
+        let kept = fs::read_to_string(kernels.join("python3/kernel.json")).unwrap();
+        assert_eq!(kept, foreign);
+        assert!(own("../x").install(temp.path()).is_err());
+        let nowhere = own("x").install(Path::new("/proc/nowhere")).unwrap_err();
+        assert!(nowhere.to_string().contains("--prefix"), "{nowhere}");
+    }
+}

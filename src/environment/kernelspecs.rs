@@ -1,0 +1,222 @@
+//! The kernelspecs that are installed: which there are, and what is wrong with the others.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::kernelspec_paths::kernelspec_folders;
+use crate::config::Caller;
+use crate::jupyter::{Kernelspec, KernelspecError, MOST_KERNELSPEC_BYTES, kernelspec_name};
+
+/// Entries of a folder that are looked at.
+const MOST_ENTRIES: usize = 1_000;
+/// Sentences about what is wrong.
+const MOST_PROBLEMS: usize = 100;
+/// The file in a kernelspec's folder.
+pub(super) const KERNEL_JSON: &str = "kernel.json";
+
+/// All kernelspecs of a caller.
+#[derive(Debug, Default)]
+pub struct Kernelspecs {
+    /// By name, in lower case.
+    pub found: BTreeMap<String, InstalledKernelspec>,
+    /// What is wrong with those that cannot be used, a sentence each that names the file.
+    pub problems: Vec<String>,
+}
+
+/// A kernelspec and where it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InstalledKernelspec {
+    /// The folder that holds `kernel.json`, logos and the like.
+    pub folder: PathBuf,
+    /// What `kernel.json` says.
+    pub spec: Kernelspec,
+}
+
+/// Why a kernelspec's file cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error("{0}")]
+    Read(#[from] io::Error),
+    #[error("{0}")]
+    Spec(#[from] KernelspecError),
+}
+
+/// Looks for kernelspecs in all of Jupyter's folders. Of those with one name that of the first
+/// folder counts, also if it cannot be used: so does Jupyter. What cannot be used costs nothing but a
+/// sentence.
+///
+/// Reads files (blocking), of at most 1 MiB each; runs nothing.
+pub fn kernelspecs(caller: &Caller) -> Kernelspecs {
+    let mut specs = Kernelspecs::default();
+    let mut taken = Vec::new();
+    for folder in kernelspec_folders(caller) {
+        specs.look_into(&folder, &mut taken);
+    }
+    specs
+}
+
+impl Kernelspecs {
+    fn look_into(&mut self, folder: &Path, taken: &mut Vec<String>) {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => {
+                // Most of the folders are not there.
+                let usual = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+                if !usual.contains(&error.kind()) {
+                    self.problem(folder, &error.to_string());
+                }
+                return;
+            }
+        };
+        let mut folders: Vec<PathBuf> = entries
+            .flatten()
+            .map(|entry| entry.path())
+            .take(MOST_ENTRIES + 1)
+            .collect();
+        if folders.len() > MOST_ENTRIES {
+            self.problem(
+                folder,
+                "it has more than 1000 entries; the rest was not looked at",
+            );
+            folders.truncate(MOST_ENTRIES);
+        }
+        // Two names that differ in case only: which of them counts is not to hang on the file system.
+        folders.sort();
+        for folder in folders {
+            let file = folder.join(KERNEL_JSON);
+            // Only what has a file of this name is meant as one.
+            if !fs::metadata(&file).is_ok_and(|found| found.is_file()) {
+                continue;
+            }
+            self.enter(folder, &file, taken);
+        }
+    }
+
+    fn enter(&mut self, folder: PathBuf, file: &Path, taken: &mut Vec<String>) {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let name = match kernelspec_name(&name) {
+            Ok(name) => name,
+            Err(error) => return self.problem(&folder, &error.to_string()),
+        };
+        if taken.contains(&name) {
+            return;
+        }
+        taken.push(name.clone());
+        match read(file) {
+            Ok(mut spec) => {
+                if spec.display_name.is_empty() {
+                    spec.display_name.clone_from(&name);
+                }
+                self.found
+                    .insert(name, InstalledKernelspec { folder, spec });
+            }
+            Err(error) => self.problem(file, &error.to_string()),
+        }
+    }
+
+    fn problem(&mut self, path: &Path, what: &str) {
+        if self.problems.len() < MOST_PROBLEMS {
+            self.problems.push(format!("{}: {what}", path.display()));
+        }
+    }
+}
+
+fn read(file: &Path) -> Result<Kernelspec, Unusable> {
+    let most = u64::try_from(MOST_KERNELSPEC_BYTES).unwrap_or(u64::MAX);
+    let mut bytes = Vec::new();
+    // One byte more says that it is too long.
+    File::open(file)?.take(most + 1).read_to_end(&mut bytes)?;
+    Ok(Kernelspec::parse(&bytes)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn caller(path: &[&Path]) -> Caller {
+        let joined = std::env::join_paths(path).unwrap();
+        Caller {
+            environment: vec![("JUPYTER_PATH".to_owned(), joined.into_string().unwrap())],
+            cwd: PathBuf::from("/"),
+            umask: 0o022,
+            python: None,
+        }
+    }
+
+    fn install(base: &Path, name: &str, text: &str) -> PathBuf {
+        let folder = base.join("kernels").join(name);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(KERNEL_JSON), text).unwrap();
+        folder
+    }
+
+    #[test]
+    fn the_first_of_a_name_counts_and_broken_ones_are_told() {
+        let temp = tempfile::tempdir().unwrap();
+        let (a, b) = (temp.path().join("a"), temp.path().join("b"));
+        let first = install(&a, "Py", r#"{"argv":["first"]}"#);
+        install(&b, "py", r#"{"argv":["second"]}"#);
+        install(&a, "broken", "{");
+        // Hidden by the broken one, as with Jupyter.
+        install(&b, "broken", r#"{"argv":["x"]}"#);
+        install(&b, "bad name", r#"{"argv":["x"]}"#);
+        install(&b, "empty", r#"{"argv":[]}"#);
+        install(&b, "long", &" ".repeat(MOST_KERNELSPEC_BYTES + 1));
+        fs::create_dir_all(b.join("kernels/nothing")).unwrap();
+        fs::create_dir_all(b.join("kernels/folder/kernel.json")).unwrap();
+        fs::write(b.join("kernels/file"), "").unwrap();
+        symlink("/nowhere", b.join("kernels/link")).unwrap();
+        symlink(&first, b.join("kernels/linked")).unwrap();
+
+        let missing = temp.path().join("missing");
+        let found = kernelspecs(&caller(&[&missing, &a, &b]));
+        let mine: Vec<(&str, &str)> = found
+            .found
+            .iter()
+            .filter(|(_, it)| it.folder.starts_with(temp.path()))
+            .map(|(name, it)| (name.as_str(), it.spec.argv[0].as_str()))
+            .collect();
+        assert_eq!(mine, [("linked", "first"), ("py", "first")]);
+        assert_eq!(found.found["py"].spec.display_name, "py");
+        assert_eq!(found.found["py"].folder, first);
+        let told = |what: &str| {
+            let hits = found.problems.iter().filter(|it| it.contains(what));
+            hits.count()
+        };
+        for (what, times) in [
+            (
+                "a/kernels/broken/kernel.json: kernel.json is no JSON object",
+                1,
+            ),
+            ("b/kernels/broken", 0),
+            ("no name of a kernelspec", 1),
+            ("argv is a list", 1),
+            ("more than 1048576 are not read", 1),
+        ] {
+            assert_eq!(told(what), times, "{what}: {:?}", found.problems);
+        }
+    }
+
+    #[test]
+    fn a_folder_with_too_much_in_it_is_not_read_to_its_end() {
+        let temp = tempfile::tempdir().unwrap();
+        let kernels = temp.path().join("kernels");
+        fs::create_dir_all(&kernels).unwrap();
+        for number in 0..=MOST_ENTRIES {
+            fs::write(kernels.join(number.to_string()), "").unwrap();
+        }
+        let found = kernelspecs(&caller(&[temp.path()]));
+        assert!(
+            found
+                .problems
+                .iter()
+                .any(|it| it.contains("more than 1000")),
+            "{:?}",
+            found.problems
+        );
+    }
+}
