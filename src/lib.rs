@@ -1,5 +1,6 @@
 //! Warmcell keeps a Python kernel alive between an agent's calls.
 
+pub mod bridge;
 pub mod cli;
 pub mod client;
 pub mod config;

@@ -51,6 +51,7 @@ pub use signature::{SIGNATURE_SCHEME, SeenDigest, SeenDigests, Signer};
 pub use variables::{Extent, VariableEntry, VariablesReply};
 pub use wire_error::{ConnectionError, KernelspecError, MultipartError, SignatureError};
 pub use zmtp::{
-    MOST_IDENTITY_BYTES, ZmtpCommand, ZmtpItem, ZmtpLimits, ZmtpReader, greeting, pong, ready,
+    MOST_IDENTITY_BYTES, ZmtpCommand, ZmtpItem, ZmtpLimits, ZmtpReader, greeting,
+    message as zmtp_message, pong, ready,
 };
 pub use zmtp_error::ZmtpError;

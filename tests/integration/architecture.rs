@@ -10,6 +10,7 @@ const ROOMS: [&str; 22] = [
     "cli",
     "client",
     "server",
+    "bridge",
     "frontends",
     "session",
     "execution",

@@ -1,0 +1,48 @@
+//! What can go wrong before a kernel can be reached.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::jupyter::ConnectionError;
+
+/// Why a kernel cannot be reached over ZeroMQ.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BridgeError {
+    /// The connection file cannot be read.
+    #[error("the connection file {path} cannot be read ({source})")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The connection file cannot be written.
+    #[error(
+        "the connection file {path} cannot be made ({source}); name a file in a folder that is there"
+    )]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The connection file makes no sense.
+    #[error("the connection file {path} cannot be used: {source}")]
+    Connection {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ConnectionError,
+    },
+    /// A socket cannot listen.
+    #[error("cannot listen at {endpoint} for {key} ({source}); choose another port")]
+    Listen {
+        /// Where.
+        endpoint: String,
+        /// The key of the port in the connection file.
+        key: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
