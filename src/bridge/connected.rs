@@ -89,7 +89,7 @@ pub(super) async fn serve(name: SocketName, stream: Box<dyn Stream>, shared: &Sh
     let (reading, writing) = split(stream);
     let mut reader = Reader {
         stream: reading,
-        reader: ZmtpReader::new(limits(name)),
+        items: ZmtpReader::new(limits(name)),
         rooms: Arc::clone(&shared.unfinished),
         unfinished: None,
     };
@@ -204,7 +204,7 @@ async fn write(mut writing: WriteHalf<Box<dyn Stream>>, queue: &Queue) -> Fault 
 /// What comes over a connection, within bounds.
 struct Reader {
     stream: ReadHalf<Box<dyn Stream>>,
-    reader: ZmtpReader,
+    items: ZmtpReader,
     /// The room that all unfinished messages have together.
     rooms: Arc<Semaphore>,
     /// The room that an unfinished message has.
@@ -214,12 +214,12 @@ struct Reader {
 impl Reader {
     async fn next(&mut self) -> Result<ZmtpItem, Fault> {
         loop {
-            if let Some(item) = self.reader.next_item()? {
+            if let Some(item) = self.items.next_item()? {
                 self.unfinished = None;
                 return Ok(item);
             }
             self.room()?;
-            if self.stream.read_buf(self.reader.buffer()).await? == 0 {
+            if self.stream.read_buf(self.items.buffer()).await? == 0 {
                 return Err(Fault::Closed);
             }
         }
@@ -227,7 +227,7 @@ impl Reader {
 
     /// Room for a message that does not come at once. It is given back with the message.
     fn room(&mut self) -> Result<(), Fault> {
-        let held = self.reader.held();
+        let held = self.items.held();
         let has = FREE_BYTES
             + self
                 .unfinished
@@ -266,23 +266,19 @@ impl Peer<'_> {
     }
 
     fn enter(&self) {
-        match self.name {
-            SocketName::Iopub => self.shared.subscribe(&self.subscriber),
-            _ => {
-                let identity = self.identity.clone();
-                self.shared.join(self.name, identity, self.queue());
-            }
+        if self.name == SocketName::Iopub {
+            return self.shared.subscribe(&self.subscriber);
         }
+        let identity = self.identity.clone();
+        self.shared.join(self.name, identity, self.queue());
     }
 
     fn leave(&self) {
-        match self.name {
-            SocketName::Iopub => self.shared.unsubscribe(&self.subscriber),
-            _ => {
-                let identity = self.identity.clone();
-                self.shared.leave(self.name, identity, self.queue());
-            }
+        if self.name == SocketName::Iopub {
+            return self.shared.unsubscribe(&self.subscriber);
         }
+        let identity = self.identity.clone();
+        self.shared.leave(self.name, identity, self.queue());
     }
 
     async fn take(&self, item: ZmtpItem) -> Result<(), Fault> {

@@ -28,6 +28,7 @@ pub struct Listeners {
 #[derive(Debug)]
 pub(super) enum Listener {
     Tcp(TcpListener),
+    /// With its name, which goes with it.
     Ipc(UnixListener, SocketFile),
 }
 
@@ -121,12 +122,12 @@ impl Listener {
                 stream.set_nodelay(true)?;
                 Ok(Box::new(stream))
             }
-            Self::Ipc(listener, _) => loop {
+            Self::Ipc(listener, file) => loop {
                 let (stream, _) = listener.accept().await?;
                 let own = rustix::process::getuid().as_raw();
                 match stream.peer_cred() {
                     Ok(peer) if [own, 0].contains(&peer.uid()) => return Ok(Box::new(stream)),
-                    peer => tracing::warn!(?peer, "another user was turned away"),
+                    peer => tracing::warn!(?peer, ?file.path, "another user was turned away"),
                 }
             },
         }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::args_kernel::KernelspecArguments;
+use super::args_kernel::{KernelArguments, KernelspecArguments};
 use super::args_sessions::{ServeArguments, SessionsArguments};
-use super::{exec, exit, kernelspec, serve, sessions, show, streams};
+use super::{exec, exit, kernel, kernelspec, serve, sessions, show, streams};
 use crate::config::Limits;
 use crate::execution::{ErrorClass, KernelReport, Outcome};
 use crate::process::survive_file_size_limit;
@@ -38,6 +38,8 @@ enum Command {
     Serve(ServeArguments),
     /// List the kernels that Jupyter's front ends offer, and make Warmcell one of them.
     Kernelspec(KernelspecArguments),
+    /// Be a kernel of a Jupyter front end.
+    Kernel(KernelArguments),
 }
 
 const EXEC_HELP: &str = "\
@@ -208,6 +210,7 @@ pub fn main() -> ExitCode {
         Command::Exec(arguments) => exec::main(&arguments),
         Command::Sessions(arguments) => sessions::main(&arguments),
         Command::Serve(arguments) => serve::main(&arguments),
+        Command::Kernel(arguments) => kernel::main(&arguments),
         Command::Kernelspec(arguments) => kernelspec::main(&arguments),
     }
 }

@@ -15,6 +15,7 @@ mod args_sessions;
 mod events;
 mod exec;
 mod exit;
+mod kernel;
 mod kernels;
 mod kernelspec;
 mod list;

@@ -22,7 +22,12 @@ use crate::process::{hide_memory, mend_name, start_anew};
 /// It needs no mark of having been done: what is left is kept whole the next time. What a later
 /// option lets through by name must pass here too.
 pub(super) fn hide_secrets() -> Option<String> {
-    let (kept, dropped) = reduced(entries());
+    hide_secrets_but(&[])
+}
+
+/// The same, and these variables stay if they hold a number.
+pub(super) fn hide_secrets_but(numbers: &[&str]) -> Option<String> {
+    let (kept, dropped) = reduced_but(entries(), numbers);
     if dropped == 0 {
         mend_name();
         return None;
@@ -52,6 +57,10 @@ fn entries() -> Vec<Vec<u8>> {
 
 /// What a cell may see of them, the first of each name, and how many entries that leaves out.
 fn reduced(entries: Vec<Vec<u8>>) -> (Vec<(OsString, OsString)>, usize) {
+    reduced_but(entries, &[])
+}
+
+fn reduced_but(entries: Vec<Vec<u8>>, numbers: &[&str]) -> (Vec<(OsString, OsString)>, usize) {
     let total = entries.len();
     let mut kept: Vec<(OsString, OsString)> = Vec::new();
     for entry in entries {
@@ -61,7 +70,9 @@ fn reduced(entries: Vec<Vec<u8>>) -> (Vec<(OsString, OsString)>, usize) {
         };
         // Our own folders need not be UTF-8; nothing that tells secrets apart depends on it.
         let readable = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let passes = !scrub([(readable(name), readable(value))]).kept.is_empty();
+        let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        let passes = !scrub([(readable(name), readable(value))]).kept.is_empty()
+            || (is_number && numbers.iter().any(|it| it.as_bytes() == name));
         if passes && kept.iter().all(|(known, _)| known.as_bytes() != name) {
             let name = OsStr::from_bytes(name).to_owned();
             kept.push((name, OsString::from_vec(value.to_vec())));
@@ -76,6 +87,11 @@ fn reduced(entries: Vec<Vec<u8>>) -> (Vec<(OsString, OsString)>, usize) {
 pub(super) fn hide_from_others() -> Option<String> {
     hide_memory();
     None
+}
+
+/// The number that a variable holds.
+pub(super) fn number(name: &str) -> Option<u32> {
+    env::var(name).ok()?.parse().ok()
 }
 
 /// The session that the environment names.
@@ -172,18 +188,27 @@ pub(super) fn caller(arguments: &ExecArguments) -> Result<Caller, String> {
         Some(cwd) => absolute(cwd, here)?,
         None => here?,
     };
-    let environment = env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        // The system allows what no shell can make.
-        .filter(|(name, _)| !name.is_empty() && !name.contains('='))
-        .collect();
     Ok(Caller {
-        environment,
         cwd,
-        umask: umask(),
-        // A kernel of this process has what this process has.
-        limits: None,
         python,
+        ..any_caller()
+    })
+}
+
+/// Who asks for the kernel of a front end: whoever has started this process.
+pub(super) fn kernel_caller(python: Option<&PathBuf>) -> Result<Caller, String> {
+    let cwd = env::current_dir()
+        .map_err(|error| format!("the current directory cannot be used ({error})"))?;
+    let is_named_with_its_folder =
+        |python: &&PathBuf| python.as_os_str().as_bytes().contains(&b'/');
+    let python = match python.filter(is_named_with_its_folder) {
+        Some(python) => Some(cwd.join(python)),
+        None => python.cloned(),
+    };
+    Ok(Caller {
+        cwd,
+        python,
+        ..any_caller()
     })
 }
 
@@ -191,11 +216,15 @@ pub(super) fn caller(arguments: &ExecArguments) -> Result<Caller, String> {
 pub(super) fn any_caller() -> Caller {
     let environment = env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        // The system allows what no shell can make.
+        .filter(|(name, _)| !name.is_empty() && !name.contains('='))
         .collect();
     Caller {
         environment,
         cwd: directory().unwrap_or_else(|| PathBuf::from("/")),
         umask: umask(),
+        // A kernel of this process has what this process has.
+        limits: None,
         python: None,
     }
 }

@@ -81,16 +81,12 @@ fn active(caller: &Caller) -> Option<PathBuf> {
 }
 
 fn prefers_environment(caller: &Caller) -> bool {
-    match set(caller, "JUPYTER_PREFER_ENV_PATH") {
-        Some(value) => !["no", "n", "false", "off", "0", "0.0"]
-            .iter()
-            .any(|no| value.eq_ignore_ascii_case(no)),
-        None => {
-            let in_base = caller.variable("CONDA_DEFAULT_ENV") == Some("base");
-            set(caller, "VIRTUAL_ENV").is_some()
-                || (set(caller, "CONDA_PREFIX").is_some() && !in_base)
-        }
+    if let Some(value) = set(caller, "JUPYTER_PREFER_ENV_PATH") {
+        let no = ["no", "n", "false", "off", "0", "0.0"];
+        return !no.iter().any(|no| value.eq_ignore_ascii_case(no));
     }
+    let in_base = caller.variable("CONDA_DEFAULT_ENV") == Some("base");
+    set(caller, "VIRTUAL_ENV").is_some() || (set(caller, "CONDA_PREFIX").is_some() && !in_base)
 }
 
 fn user_base(caller: &Caller) -> Option<PathBuf> {
@@ -119,6 +115,7 @@ mod tests {
                 .collect(),
             cwd: PathBuf::from("/work"),
             umask: 0o022,
+            limits: None,
             python: None,
         };
         let shown = |path: PathBuf| {

@@ -143,6 +143,7 @@ mod tests {
             environment: vec![("JUPYTER_PATH".to_owned(), joined.into_string().unwrap())],
             cwd: PathBuf::from("/"),
             umask: 0o022,
+            limits: None,
             python: None,
         }
     }

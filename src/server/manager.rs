@@ -12,6 +12,7 @@ use super::jupyter::Kernels;
 use super::refusal::Refusal;
 use super::wire::{ManagerInfo, VERSION};
 use crate::execution::Interrupt;
+use crate::frontends::Frontends;
 use crate::ids::random_hex;
 use crate::session::{Execution, Policy, Registry, Session, SessionName};
 
@@ -112,6 +113,11 @@ impl Manager {
 
     fn socket(&self) -> MutexGuard<'_, Option<PathBuf>> {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those who watch its sessions.
+    pub fn frontends(&self) -> &Arc<Frontends> {
+        self.kernels.frontends()
     }
 
     /// Its sessions as Jupyter sees them.

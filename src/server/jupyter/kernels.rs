@@ -55,7 +55,7 @@ impl Kernels {
     }
 
     /// Those who watch sessions.
-    pub(super) fn frontends(&self) -> &Arc<Frontends> {
+    pub(in crate::server) fn frontends(&self) -> &Arc<Frontends> {
         &self.frontends
     }
 

@@ -1,0 +1,247 @@
+//! `warmcell kernel`: a kernel of Jupyter's to the outside, a session to the inside.
+
+use std::future::pending;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::args_kernel::KernelArguments;
+use super::{exit, surroundings};
+use crate::bridge::{
+    BridgeError, JupyterKernel, KernelEnd, Listeners, OwnFile, make_connection, read_connection,
+};
+use crate::config::Settings;
+use crate::folders::door_folders;
+use crate::jupyter::Signer;
+use crate::process::{Pidfd, in_a_thread};
+use crate::server::{Door, Manager};
+use crate::session::{Registry, Session, SessionName};
+use crate::telemetry::log_to_file;
+
+/// Threads that serve: what they do is short.
+const THREADS: usize = 2;
+/// The variable in which a front end says who it is.
+const PARENT: &str = "JPY_PARENT_PID";
+
+/// Runs the command; its exit code.
+pub(super) fn main(arguments: &KernelArguments) -> ExitCode {
+    if let Some(sentence) = surroundings::hide_secrets_but(&[PARENT]) {
+        say(&sentence);
+    }
+    let built = runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build();
+    let code = match built {
+        Ok(runtime) => {
+            let code = runtime.block_on(run(arguments));
+            runtime.shutdown_timeout(Duration::from_millis(100));
+            code
+        }
+        Err(error) => Err((exit::UNAVAILABLE, format!("cannot start: {error}"))),
+    };
+    match code {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((code, sentence)) => {
+            say(&sentence);
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// A sentence of ours.
+fn say(sentence: &str) {
+    // With stderr closed there is nobody to tell.
+    drop(writeln!(io::stderr(), "warmcell: {sentence}"));
+}
+
+type Refused = (u8, String);
+
+fn unavailable(error: impl std::fmt::Display) -> Refused {
+    (exit::UNAVAILABLE, error.to_string())
+}
+
+async fn run(arguments: &KernelArguments) -> Result<(), Refused> {
+    // From here on a signal does what it is to do.
+    let signals = Signals::new().map_err(|error| {
+        let sentence = format!("cannot watch for signals: {error}");
+        (exit::UNAVAILABLE, sentence)
+    })?;
+    let parent = parent().map_err(unavailable)?;
+    let settings = Settings {
+        // Somebody is always connected, or may be again.
+        kernel_idle_timeout: None,
+        ..surroundings::settings()
+    };
+    // A home that cannot be written to costs the log, nothing else.
+    drop(log_to_file(&settings.home));
+    let file = arguments.file.clone();
+    let reached = in_a_thread(move || read_connection(&file))
+        .await
+        .map_err(unavailable)?;
+    let reached = match reached.map_err(|error| (exit::USAGE, error.to_string()))? {
+        Some(connection) => {
+            let listeners = Listeners::bind(&connection).map_err(unavailable)?;
+            let signer = connection.signer().map_err(unavailable)?;
+            Reached {
+                listeners,
+                signer,
+                own_file: None,
+            }
+        }
+        None => Reached::anywhere(&arguments.file).map_err(unavailable)?,
+    };
+    let folders = door_folders(settings.runtime_dir.as_deref(), &settings.home);
+    let home = settings.home.clone();
+    let caller = surroundings::kernel_caller(arguments.python.as_ref())
+        .map_err(|sentence| (exit::UNAVAILABLE, sentence))?;
+    let registry = Arc::new(Registry::start(settings).await.map_err(unavailable)?);
+    let served = match registry.session(&session_name(&arguments.file), &caller) {
+        Ok(session) => {
+            let manager = Manager::new(Arc::clone(&registry), "kernel", surroundings::user(), home);
+            let door = Door::open(&manager, &folders);
+            if let Err(error) = &door {
+                tracing::warn!(%error, "nobody finds the session of this kernel");
+            }
+            let end = serve(reached, &session, &manager, signals, parent).await;
+            drop(door);
+            end
+        }
+        Err(error) => Err(unavailable(error)),
+    };
+    registry.shut_down().await;
+    served
+}
+
+/// Where front ends reach the kernel.
+struct Reached {
+    listeners: Listeners,
+    signer: Signer,
+    /// The connection file, if it was made here.
+    own_file: Option<OwnFile>,
+}
+
+impl Reached {
+    fn anywhere(path: &Path) -> Result<Self, BridgeError> {
+        let (listeners, connection) = Listeners::anywhere("warmcell")?;
+        let own_file = make_connection(path, &connection)?;
+        let path_shown = path.display();
+        say(&format!(
+            "`jupyter console --existing {path_shown}` connects; SIGTERM or a shutdown_request ends it"
+        ));
+        let signer = connection
+            .signer()
+            .map_err(|source| BridgeError::Connection {
+                path: path.to_owned(),
+                source,
+            })?;
+        Ok(Self {
+            listeners,
+            signer,
+            own_file: Some(own_file),
+        })
+    }
+}
+
+async fn serve(
+    reached: Reached,
+    session: &Session,
+    manager: &Arc<Manager>,
+    mut signals: Signals,
+    parent: Option<Pidfd>,
+) -> Result<(), Refused> {
+    let Reached {
+        listeners,
+        signer,
+        own_file,
+    } = reached;
+    let starting = session.clone();
+    // What is wrong with it the first cell says.
+    tokio::spawn(async move { drop(starting.start().await) });
+    let kernel = JupyterKernel::start(listeners, signer, session.clone(), manager.frontends());
+    let stop = async {
+        let parent_gone = async {
+            match &parent {
+                Some(parent) => parent.ended().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = signals.end(session) => {}
+            () = parent_gone => tracing::info!("the front end is gone"),
+            () = manager.stop().cancelled() => {}
+        }
+    };
+    let end = kernel.serve(stop).await;
+    drop(own_file);
+    match end {
+        KernelEnd::Failed(sentence) => Err((exit::UNAVAILABLE, sentence)),
+        _ => Ok(()),
+    }
+}
+
+/// Who has started this kernel; `None` if nobody says so.
+fn parent() -> Result<Option<Pidfd>, String> {
+    let Some(pid) = surroundings::number(PARENT) else {
+        return Ok(None);
+    };
+    Pidfd::open(pid).map(Some).map_err(|error| {
+        format!("the front end, process {pid} ({PARENT}), cannot be watched ({error}): it is gone")
+    })
+}
+
+/// The name of a connection file, if a session can have it.
+fn session_name(file: &Path) -> String {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    if SessionName::parse(&stem).is_ok() && !stem.contains('/') {
+        return stem.into_owned();
+    }
+    format!("kernel-{}", std::process::id())
+}
+
+/// What signals do: SIGINT interrupts the cell that runs, the others end the kernel.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn end(&mut self, session: &Session) {
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => drop(session.interrupt()),
+                _ = self.terminate.recv() => return,
+                _ = self.hang_up.recv() => return,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_named_like_its_connection_file() {
+        let name = |path: &str| session_name(Path::new(path));
+        assert_eq!(name("/run/kernel-1f.json"), "kernel-1f");
+        let own = format!("kernel-{}", std::process::id());
+        for odd in ["a b.json", ".json", "/", &"x".repeat(100)] {
+            assert_eq!(name(odd), own);
+        }
+    }
+}
