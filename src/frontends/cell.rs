@@ -30,14 +30,16 @@ struct Running<'a> {
     stderr: Characters,
 }
 
-/// Runs a cell to its end and answers the client that has asked; whether it has failed. A client that
-/// goes away while it runs changes nothing; before that it does not run.
+/// Runs a cell to its end and answers the client that has asked. If it has failed `failed` is called
+/// before the answer: what is asked after that is another matter. A client that goes away while it
+/// runs changes nothing; before that it does not run.
 pub(super) async fn run(
     hub: &Arc<Hub>,
     client: &Outbox,
     parent: &Parent,
     wanted: WantedCell,
-) -> bool {
+    failed: impl FnOnce(),
+) {
     if wanted.code.trim().is_empty() {
         return nothing(hub, client, parent);
     }
@@ -64,7 +66,7 @@ pub(super) async fn run(
         count = turn.begun() => Ok(count),
         finished = execution.outcome_for_another() => Err(finished),
         // It has not run, and nobody wants it any more.
-        () = client.ended() => return true,
+        () = client.ended() => return,
     };
     // One that did not run has no turn among the events.
     let telling = match begun {
@@ -77,16 +79,14 @@ pub(super) async fn run(
         Ok(_count) => running.follow(&mut execution, live).await,
         Err(finished) => finished,
     };
-    let has_failed = running.finish(client, &outcome, receipt).await;
+    running.finish(client, &outcome, receipt, failed).await;
     drop((telling, own));
-    has_failed
 }
 
 /// A request without code, which changes nothing.
-fn nothing(hub: &Hub, client: &Outbox, parent: &Parent) -> bool {
+fn nothing(hub: &Hub, client: &Outbox, parent: &Parent) {
     let reply = content::execute_reply(None, hub.execution_count());
     framed(hub, client, Channel::Shell, parent, "execute_reply", &reply);
-    false
 }
 
 /// Answers a client alone, with the status around it that every request has: those of others say
@@ -163,7 +163,13 @@ impl Running<'_> {
         }
     }
 
-    async fn finish(&self, client: &Outbox, outcome: &Outcome, receipt: Receipt) -> bool {
+    async fn finish(
+        &self,
+        client: &Outbox,
+        outcome: &Outcome,
+        receipt: Receipt,
+        failed: impl FnOnce(),
+    ) {
         let report = &outcome.kernel;
         self.hub.note(report.execution_count);
         if let Some(notices) = content::notices(outcome) {
@@ -173,6 +179,7 @@ impl Running<'_> {
         let failure = Failure::of(outcome);
         if let Some(failure) = &failure {
             self.show("error", &failure.error()).await;
+            failed();
         }
         let count = match report.execution_count {
             0 => self.hub.execution_count(),
@@ -189,6 +196,5 @@ impl Running<'_> {
             Some(receipt),
         );
         hub.end_cell(parent);
-        failure.is_some()
     }
 }

@@ -126,21 +126,28 @@ impl Client {
             let reply = content::aborted(hub.execution_count());
             return framed(hub, outbox, Channel::Shell, parent, "execute_reply", &reply);
         }
-        let (has_failed, stops) = match Asked::parse(&request.msg_type, &request.content) {
+        match Asked::parse(&request.msg_type, &request.content) {
             Ok(asked) => {
                 let wanted = asked.cell();
                 let stops = wanted.stops_on_error;
-                (run(hub, outbox, parent, wanted).await, stops)
+                let failed = || {
+                    if stops {
+                        self.abort_waiting();
+                    }
+                };
+                run(hub, outbox, parent, wanted, failed).await;
             }
             Err(error) => {
+                self.abort_waiting();
                 self.refuse_cell(parent, &error);
-                (true, true)
             }
-        };
-        if has_failed && stops {
-            for waiting in self.shell.waiting().iter_mut() {
-                waiting.is_aborted = waiting.request.msg_type == "execute_request";
-            }
+        }
+    }
+
+    /// The cells that wait are not to run.
+    fn abort_waiting(&self) {
+        for waiting in self.shell.waiting().iter_mut() {
+            waiting.is_aborted = waiting.request.msg_type == "execute_request";
         }
     }
 
