@@ -43,7 +43,7 @@ pub fn exercise_wire(data: &[u8]) {
                 read(&again, 64).0.last() == Some(&ZmtpItem::Message(frames.clone())),
                 "a message that reads as another"
             );
-            message(frames, keyed.as_ref(), open.as_ref());
+            message(&frames, keyed.as_ref(), open.as_ref());
         }
     }
     // Whatever comes of it is right; it only has to come.
@@ -55,10 +55,10 @@ pub fn exercise_wire(data: &[u8]) {
     }
 }
 
-fn message(frames: Vec<Bytes>, keyed: Option<&Signer>, open: Option<&Signer>) {
+fn message(frames: &[Bytes], keyed: Option<&Signer>, open: Option<&Signer>) {
     let limits = MultipartLimits::from_front_end();
     let decode = |signer: Option<&Signer>| {
-        let decoded = Multipart::decode(Channel::Shell, frames.clone(), signer?, &limits);
+        let decoded = Multipart::decode(Channel::Shell, frames.to_vec(), signer?, &limits);
         decoded.ok().map(|(multipart, _)| multipart)
     };
     assert!(decode(keyed).is_none(), "a message without the key");

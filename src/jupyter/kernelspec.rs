@@ -108,20 +108,15 @@ fn env(value: &Value) -> Result<BTreeMap<String, String>, KernelspecError> {
     let mut env = BTreeMap::new();
     for (name, value) in variables {
         let is_name = !name.is_empty() && !name.contains(['=', '\0']);
-        match value
+        let text = value
             .as_str()
-            .filter(|text| is_name && !text.contains('\0'))
-        {
-            Some(text) => env.insert(name.clone(), text.to_owned()),
-            None => {
-                let key = format!("env[{}]", shown(&json!(name)));
-                return Err(refused(
-                    &key,
-                    value,
-                    "it must be a string without NUL, for a variable's name",
-                ));
-            }
+            .filter(|text| is_name && !text.contains('\0'));
+        let Some(text) = text else {
+            let key = format!("env[{}]", shown(&json!(name)));
+            let wanted = "it must be a string without NUL, for a variable's name";
+            return Err(refused(&key, value, wanted));
         };
+        env.insert(name.clone(), text.to_owned());
     }
     Ok(env)
 }

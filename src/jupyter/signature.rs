@@ -189,9 +189,9 @@ mod tests {
             other.verify(right.as_bytes(), PARTS),
             Err(SignatureError::Wrong)
         );
-        let short = right[..63].to_owned();
+        let short: String = right.chars().take(63).collect();
         let long = format!("{right}0");
-        let spaced = format!(" {}", &right[1..]);
+        let spaced = format!(" {short}");
         for wrong in [
             "",
             "0",

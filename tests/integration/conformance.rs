@@ -150,7 +150,7 @@ async fn kernelspecs_are_found_where_jupyter_finds_them() {
     }
     let told = |said: &str| -> Vec<(String, String)> {
         let start = said.find('{').unwrap();
-        let all: Value = serde_json::from_str(said[start..].trim()).unwrap();
+        let all: Value = serde_json::from_str(said.split_at(start).1.trim()).unwrap();
         let specs = all["kernelspecs"].as_object().unwrap().iter();
         let mut specs: Vec<(String, String)> = specs
             .map(|(name, it)| {
