@@ -8,7 +8,7 @@ use serde_json::{Map, json};
 
 use super::args_kernel::{KernelspecArguments, KernelspecCommand, KernelspecInstall};
 use super::list::clean;
-use super::{exit, surroundings};
+use super::{exit, streams, surroundings};
 use crate::environment::{
     InstallError, Kernelspecs, OwnKernelspec, environment_prefix, kernelspecs, user_data,
 };
@@ -28,7 +28,7 @@ pub(super) fn main(arguments: &KernelspecArguments) -> ExitCode {
         KernelspecCommand::Install(install) => match installed(install) {
             Ok(folder) => {
                 let sentence = format!("kernelspec {} is in {}", install.name, folder.display());
-                drop(writeln!(io::stdout(), "{sentence}"));
+                drop(writeln!(streams::stdout(), "{sentence}"));
                 ExitCode::SUCCESS
             }
             Err((code, sentence)) => {
@@ -40,7 +40,7 @@ pub(super) fn main(arguments: &KernelspecArguments) -> ExitCode {
 }
 
 fn print(specs: &Kernelspecs, in_json: bool) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = streams::stdout();
     if in_json {
         let mut found = Map::new();
         for (name, it) in &specs.found {
