@@ -13,6 +13,7 @@ from . import (
     platform_calls,
     reserve,
     shadow,
+    shown,
     streams,
     variables,
 )
@@ -31,9 +32,12 @@ if TYPE_CHECKING:
 
     from .descriptors import Guard
     from .interrupt import Interrupts
-    from .link import Link
+    from .link import Link, Parts
 
 
+# What history keeps of what cells have shown: so many of the latest, so much of each.
+_OUTPUTS = 200
+_OUTPUT_CHARS = 1_000
 # Values whose repr() and end run no code of a cell's.
 _PLAIN = frozenset((int, float, complex, bool, str, bytes, type(None)))
 
@@ -45,27 +49,30 @@ class Runner:
         self, main: ModuleType, link: Link, interrupts: Interrupts, guard: Guard, tools: Any
     ) -> None:
         self._main = main
-        self._globals = main.__dict__
-        self._link = link
-        self._interrupts = interrupts
+        self.namespace = main.__dict__
+        self.link = link
+        self.interrupts = interrupts
         self._guard = guard
         self._tools = tools
-        self._pid = 0
-        self._count = 0
+        self.pid = 0
+        # Cells that history keeps; others since the last of these.
+        self._count = self._unstored = 0
+        # What the latest of them have shown, for history.
+        self.outputs: dict[int, str] = {}
         self._compiler = Compiler()
         failures.sources = self._compiler.sources
-        self._names = names.Names(self._globals)
+        self._names = names.Names(self.namespace)
         self._loop: Loop | None = None
         self._finders = FreshFinders()
         sys.meta_path.insert(0, self._finders)  # type: ignore[arg-type]
 
     def begin(self) -> None:
         """In the process that is the kernel."""
-        self._pid = os.getpid()
+        self.pid = os.getpid()
+        shown.begin(self.link, self._tools.current_cell.get)
 
     def run(self, parent: bytes, data: bytes) -> Generator[object, None, None]:
         """One execute_request: runs it and sends result messages and the reply."""
-        self._count += 1
         try:
             reply = yield from self._run(parent, loads(data))
         except LinkLost:
@@ -73,32 +80,48 @@ class Runner:
         except BaseException as error:  # noqa: BLE001 - see below
             # What a cell leaves behind can fail in our own code: memory that is gone, a recursion
             # limit of ten, a trace function that raises. Without a reply the cell would never end.
-            interrupted = self._interrupts.named()
-            self._interrupts.end()
-            if os.getpid() != self._pid:
-                self._leave(error)
+            interrupted = self.interrupts.named()
+            self.interrupts.end()
+            if os.getpid() != self.pid:
+                self.leave(error)
             if isinstance(error, MemoryError):
                 reserve.release()
             reply = self._bare_reply(error)
             if interrupted:
                 reply["warmcell"]["interrupted"] = True
         try:
-            self._link.send("shell", "execute_reply", parent, reply)
+            self.link.send("shell", "execute_reply", parent, reply)
         except MemoryError as error:
             reserve.release()
-            self._link.send("shell", "execute_reply", parent, self._bare_reply(error))
+            self.link.send("shell", "execute_reply", parent, self._bare_reply(error))
+        shown.request = None
         # Nobody waits for this.
         _quietly(children.reap_adopted)
         _quietly(self._guard.make_blocking)
+
+    def answer(self, parts: Parts) -> Generator[object, None, None]:
+        """One question of a front end; it is no cell either."""
+        from . import questions
+
+        return questions.answer(self, parts)
+
+    def history(self) -> list[tuple[int, str]]:
+        """The cells whose sources are there still, by number."""
+        found = []
+        for filename, (_size, _time, lines, _name) in list(self._compiler.sources.items()):
+            number = filename[len("<cell ") : -1]
+            if number.isdigit():
+                found.append((int(number), "".join(lines)[:-1]))
+        return found
 
     def tell_variables(self, parent: bytes) -> None:
         """One request for the variables; it is no cell, and leaves no trace."""
         found = _quietly(variables.content, self._names) or {}
         try:
-            self._link.send("control", "warmcell_variables_reply", parent, found)
+            self.link.send("control", "warmcell_variables_reply", parent, found)
         except MemoryError:
             reserve.release()
-            self._link.send("control", "warmcell_variables_reply", parent, {})
+            self.link.send("control", "warmcell_variables_reply", parent, {})
 
     def _run(
         self, parent: bytes, content: dict[str, Any]
@@ -110,9 +133,13 @@ class Runner:
             refusal = self._enter(asked["cwd"], cell)
             if refusal is not None:
                 return refusal
-        filename = f"<cell {self._count}>"
-        self._prepare(cell, code)
-        self._interrupts.begin(cell)
+        silent = content.get("silent") is True
+        filename = self._number(stored=not silent and content.get("store_history") is not False)
+        shown.request = shown.Request(
+            parent, cell, silent=silent, allows_input=content.get("allow_stdin") is True
+        )
+        self.prepare(cell, code)
+        self.interrupts.begin(cell)
         body = last = None
         syntax = False
         try:
@@ -121,13 +148,19 @@ class Runner:
             failure: BaseException | None = error
             syntax = True
         else:
-            failure = yield from self._execute(body, last, parent)
+            failure = yield from self._execute(body, last, parent, silent)
+        wanted = content.get("user_expressions")
+        found = None
+        if wanted and failure is None:
+            found = yield from self._evaluate(wanted)
         # Asked for while code of the cell ran; what became of it is another matter.
-        interrupted = self._interrupts.named()
-        self._interrupts.end()
-        if os.getpid() != self._pid:
-            self._leave(failure)
+        interrupted = self.interrupts.named()
+        self.interrupts.end()
+        if os.getpid() != self.pid:
+            self.leave(failure)
         reply: dict[str, Any] = {"status": "ok", "execution_count": self._count}
+        if found is not None:
+            reply["user_expressions"] = found
         own: dict[str, Any] = {"cell": cell}
         if interrupted:
             own["interrupted"] = True
@@ -150,6 +183,15 @@ class Runner:
         reply["warmcell"] = own
         return reply
 
+    def _number(self, *, stored: bool) -> str:
+        """The next cell's name; one that history does not keep has no number of its own."""
+        if stored:
+            self._count += 1
+            self._unstored = 0
+            return f"<cell {self._count}>"
+        self._unstored += 1
+        return f"<cell {self._count}.{self._unstored}>"
+
     def _enter(self, directory: str | list[int], cell: int) -> dict[str, Any] | None:
         """The caller has gone to another directory, and so does the kernel.
 
@@ -159,7 +201,6 @@ class Runner:
             path = bytes(directory) if isinstance(directory, list) else directory
             os.chdir(path)
         except (OSError, ValueError) as error:
-            self._count -= 1
             reason = getattr(error, "strerror", None) or str(error)
             return {
                 "status": "error",
@@ -199,7 +240,7 @@ class Runner:
             },
         }
 
-    def _prepare(self, cell: int, code: str) -> None:
+    def prepare(self, cell: int, code: str) -> None:
         self._tools.current_cell.set(cell)
         _quietly(children.tell_cell, cell)
         self._finders.stale = True
@@ -209,9 +250,9 @@ class Runner:
             MODULES["hermes_tools"] = self._tools
 
     def _execute(
-        self, body: CodeType | None, last: CodeType | None, parent: bytes
+        self, body: CodeType | None, last: CodeType | None, parent: bytes, silent: bool
     ) -> Generator[object, None, BaseException | None]:
-        interrupts = self._interrupts
+        interrupts = self.interrupts
         try:
             try:
                 for code in (body, last):
@@ -219,7 +260,7 @@ class Runner:
                         continue
                     interrupts.arm(code)
                     # For code compiled in exec mode the value is None.
-                    value, failure = yield from call(eval, code, self._globals)
+                    value, failure = yield from call(eval, code, self.namespace)
                     if failure is None and code.co_flags & COROUTINE:
                         if self._loop is None:
                             try:
@@ -232,10 +273,10 @@ class Runner:
                     if failure is not None:
                         return failure
                 if self._compiler.keeps_value:
-                    value = self._globals.pop(VALUE, None)
+                    value = self.namespace.pop(VALUE, None)
                 elif last is None:
                     value = None
-                if value is not None:
+                if value is not None and not silent:
                     return (yield from self._display(value, parent))
             finally:
                 interrupts.disarm()
@@ -247,40 +288,85 @@ class Runner:
     def _display(
         self, value: object, parent: bytes
     ) -> Generator[object, None, BaseException | None]:
+        text: Any
+        bundle = failure = None
         if type(value) in _PLAIN:
             text = repr(value)
+        elif shown.is_rich(value):
+            from . import display
+
+            bundle, failure = yield from display.on_ground(value)
+            text = None
         else:
             text, failure = yield from call(repr, value)
-            if failure is not None:
-                return failure
-        self._interrupts.disarm()
+        if failure is not None:
+            return failure
+        self.interrupts.disarm()
         if type(builtins.__dict__.get("_")) in _PLAIN:
             builtins.__dict__["_"] = value
         else:
             # As what `_` was goes, code of the cell's may run.
             yield from call(builtins.__dict__.__setitem__, "_", value)
-        self._show(text, parent)
+        if bundle is not None:
+            self._show_rich(bundle, parent)
+        elif text is not None:
+            self._show(text, parent)
         return None
 
     def _show(self, text: str, parent: bytes) -> None:
         text = without_surrogates(cut(exact(text)))
-        if os.getpid() != self._pid:
+        if os.getpid() != self.pid:
             return
+        self._remember(text)
         # What was printed before is shown before.
         nothing_waits = streams.flush()
         platform_calls.flush_c_stdout()
         content = {"execution_count": self._count, "data": {"text/plain": text}, "metadata": {}}
         # Between here and the reply is nothing that takes time, unless a cell has put a stream of
         # its own in place: then the value is not to wait for that one's flush().
-        tell = self._link.hold if nothing_waits else self._link.send
+        tell = self.link.hold if nothing_waits else self.link.send
         tell("iopub", "execute_result", parent, content)
+
+    def _show_rich(self, bundle: Any, parent: bytes) -> None:
+        if os.getpid() != self.pid:
+            return
+        from .display import metadata_of
+
+        self._remember(bundle.plain())
+        streams.flush()
+        platform_calls.flush_c_stdout()
+        content = {
+            "execution_count": self._count,
+            "data": bundle.data,
+            "metadata": bundle.metadata,
+        }
+        more = metadata_of(bundle), bundle.buffers
+        self.link.send("iopub", "execute_result", parent, content, more)
+
+    def _remember(self, text: str) -> None:
+        if self._unstored:
+            return
+        self.outputs[self._count] = text[:_OUTPUT_CHARS]
+        if len(self.outputs) > _OUTPUTS:
+            del self.outputs[next(iter(self.outputs))]
+
+    def _evaluate(self, wanted: Any) -> Generator[object, None, dict[str, Any]]:
+        """The expressions that a front end wants to know after a cell."""
+        from . import expressions
+
+        try:
+            return (yield from expressions.evaluate(wanted, self.namespace, self.interrupts))
+        except BaseException:  # noqa: BLE001 - an interrupt may come at any moment
+            return {}
+        finally:
+            self.interrupts.disarm()
 
     def close_loop(self) -> None:
         """An orderly end: tasks that cells have left are cancelled, as asyncio.run() does."""
         if self._loop is not None:
             self._loop.close()
 
-    def _leave(self, failure: BaseException | None) -> None:
+    def leave(self, failure: BaseException | None) -> None:
         """A child that the cell has forked and not ended: it leaves here, with its output."""
         code = 0
         if issubclass(type(failure), SystemExit):

@@ -13,11 +13,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 _hooks: dict[str, list[Callable[[Any], None]]] = {}
+# Those that are no part of the standard library.
+_others: set[str] = set()
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 
 
-def when_imported(name: str, hook: Callable[[Any], None]) -> None:
-    """Calls the hook with the module, now if it is loaded, and each time right after it was."""
+def when_imported(name: str, hook: Callable[[Any], None], *, standard: bool = True) -> None:
+    """Calls the hook with the module, now if it is loaded, and each time right after it was.
+
+    If it is a standard module, files of the user's that bear its name are not meant.
+    """
+    if not standard:
+        _others.add(name)
     module = MODULES.get(name)
     if module is not None and str(getattr(module, "__file__", _STANDARD)).startswith(_STANDARD):
         hook(module)
@@ -37,7 +44,7 @@ class _Finder:
                 continue
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                if not str(spec.origin).startswith(_STANDARD):
+                if name not in _others and not str(spec.origin).startswith(_STANDARD):
                     # A file of the user's that bears the name.
                     return spec
                 if spec.loader is not None and hasattr(spec.loader, "exec_module"):

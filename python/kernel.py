@@ -10,8 +10,10 @@ import sys
 
 from . import (
     alarm,
+    asking,
     carry,
     children,
+    comms,
     failures,
     frames,
     hooks,
@@ -20,6 +22,7 @@ from . import (
     reports,
     reserve,
     shadow,
+    shown,
     signals,
     streams,
 )
@@ -37,10 +40,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-NO_INPUT = (
-    "{name}() cannot be answered: nobody is at the keyboard of this cell. "
-    "Put the value into the code, or read it from a file or an environment variable"
-)
+    from .link import Parts
 
 
 def live(
@@ -71,7 +71,8 @@ def made(tools: ModuleType) -> Kernel:
     platform_calls.line_buffer_c_stdout()
     kernel = Kernel(_fresh_main(tools), tools)
     tools._load = shadow.load  # type: ignore[attr-defined]
-    _no_input()
+    asking.install()
+    comms.install()
     carry.install(tools)
     frames.install()
     reports.install()
@@ -91,25 +92,9 @@ def _fresh_main(tools: ModuleType) -> ModuleType:
     vars(main).update(__builtins__=MODULES["builtins"], __annotations__={})
     for name in tools.__all__:
         setattr(main, name, getattr(tools, name))
+    for function in shown.INJECTED:
+        setattr(main, function.__name__, function)
     return main
-
-
-def _no_input() -> None:
-    import builtins
-
-    def input(prompt: object = "", /) -> str:
-        del prompt
-        raise EOFError(NO_INPUT.format(name="input"))
-
-    def getpass_loaded(module: Any) -> None:
-        def getpass(prompt: str = "", stream: Any = None, **more: Any) -> str:
-            del prompt, stream, more
-            raise EOFError(NO_INPUT.format(name="getpass"))
-
-        module.getpass = getpass
-
-    builtins.input = input
-    hooks.when_imported("getpass", getpass_loaded)
 
 
 class Kernel:
@@ -161,6 +146,7 @@ class Kernel:
         def begin() -> None:
             link.close()
             interrupts.forget()
+            shown.forget()
             streams.start_anew()
             signals.inside = True
             children.started.clear()
@@ -171,7 +157,8 @@ class Kernel:
         """Runs until the manager ends it; the exit code."""
         while True:
             try:
-                channel, header, data = self._receive()
+                parts = self._receive()
+                channel, header, data, _more = parts
                 # The manager writes headers without spaces, and its ids are no words.
                 if channel == "shell" and b'"msg_type":"execute_request"' in header:
                     yield from self._runner.run(header, data)
@@ -179,13 +166,15 @@ class Kernel:
                     return self._shut_down(header)
                 elif channel == "control" and b'"msg_type":"warmcell_variables_request"' in header:
                     self._runner.tell_variables(header)
+                elif channel == "shell":
+                    yield from self._runner.answer(parts)
             except LinkLost:
                 return 72
             except KeyboardInterrupt:
                 # A signal in the instant after a cell has ended: there is nothing to interrupt.
                 continue
 
-    def _receive(self) -> tuple[str, bytes, bytes]:
+    def _receive(self) -> Parts:
         reserve.keep()
         try:
             return self._link.receive()

@@ -10,6 +10,10 @@ after L, then the parts channel, header, parent header, metadata, content and an
 from __future__ import annotations
 
 from _json import encode_basestring, make_encoder, make_scanner
+from _thread import RLock, get_ident
+from itertools import count
+from select import POLLIN
+from select import poll as make_poll
 from struct import Struct
 
 from .own import BUILTINS as __builtins__  # noqa: F401
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    # Channel, header, content, and what few messages have: metadata and buffers.
+    Parts = tuple[str, bytes, bytes, "tuple[bytes, list[bytes]] | None"]
+
 MAX_FRAME_BYTES = 68 << 20
 _U32 = Struct("<I")
 # Length, count and the six offsets of a message without buffers.
@@ -28,6 +35,8 @@ _TABLE_BYTES = 56
 # Below what makes the allocator ask the system for memory and give it back, read by read.
 _READ_BYTES = 65_536
 _LONG_READ_BYTES = 1 << 20
+# Metadata and buffers of most messages.
+_NO_MORE: tuple[bytes, tuple[bytes, ...]] = (b"{}", ())
 
 
 class _Scanner:
@@ -107,60 +116,126 @@ class LinkLost(Exception):
 
 
 class Link:
-    """The kernel's end of the link; blocking, used by one thread."""
+    """The kernel's end of the link; blocking. One thread reads, any may send."""
 
     def __init__(self, fd: int = -1) -> None:
         self.fd = fd
         self._prefix = b""
         self._buffer = bytearray()
         self._unread = b""
-        self._serial = 0
+        self._serials = count(1)
         # A message that goes out with the next one.
         self._held = b""
+        # Requests that came while an answer was waited for.
+        self._set_aside: list[Parts] = []
+        self._lock = RLock()
+        self._main_thread = 0
+        # The thread that writes, and what its destructors have to send meanwhile.
+        self._writer = 0
+        self._later: list[bytes] = []
         # True while bytes of a message are on their way: nothing may be raised in between.
         self.writing = False
-        # What to do after a write during which an interrupt arrived.
+        # What to do after that, if an interrupt arrived.
         self.after_write: Callable[[], None] | None = None
 
     def open(self, fd: int) -> None:
         """Takes over a descriptor; its messages have names of their own."""
         self.fd = fd
         self._prefix = os.urandom(6).hex().encode()
+        self._main_thread = get_ident()
 
-    def receive(self) -> tuple[str, bytes, bytes]:
+    def receive(self) -> Parts:
         """Waits for one message: channel, header and content, the last two as they came.
 
         After a MemoryError it may be called again: nothing that came is lost.
         """
+        if self._set_aside:
+            return self._set_aside.pop(0)
+        while True:
+            parts = self._take()
+            if parts is not None:
+                return parts
+            self._fill()
+
+    def wait_for(self, msg_type: bytes, number: int) -> dict[str, Any]:
+        """In the midst of a cell: waits for what the manager answers, by its type and number.
+
+        An interrupt is raised while it waits, and costs no byte of what comes later.
+        """
+        while True:
+            found = None
+            self.writing = True
+            try:
+                parts = self._take()
+                if parts is not None:
+                    found = self._answer(parts, msg_type, number)
+            finally:
+                self.writing = False
+            if self.after_write is not None:
+                self.after_write()
+            if found is not None:
+                return found
+            if parts is not None:
+                continue
+            ready = make_poll()
+            ready.register(self.fd, POLLIN)
+            ready.poll()
+            self.writing = True
+            try:
+                self._fill()
+            finally:
+                self.writing = False
+
+    def _answer(self, parts: Parts, msg_type: bytes, number: int) -> dict[str, Any] | None:
+        _channel, header, data, _more = parts
+        is_answer = (
+            b'"msg_type":"warmcell_shown"' in header or b'"msg_type":"input_reply"' in header
+        )
+        if not is_answer:
+            self._set_aside.append(parts)
+        elif b'"msg_type":"%s"' % msg_type in header:
+            content = loads(data)
+            if content["warmcell"]["number"] == number:
+                return content
+        # Else what an earlier call has not waited for.
+        return None
+
+    def _take(self) -> Parts | None:
+        """A message that is whole."""
+        buffer = self._buffer
+        if self._unread:
+            data = self._unread
+            if not buffer and len(data) >= 4 and _U32.unpack_from(data)[0] == len(data) - 4:
+                # Nearly always: one read, one frame.
+                parts = _parts(data)
+                self._unread = b""
+                return parts
+            buffer += data
+            self._unread = b""
+        if len(buffer) < 4:
+            return None
+        size = _U32.unpack_from(buffer)[0]
+        if size > MAX_FRAME_BYTES:
+            raise LinkLost(f"a frame of {size} bytes")
+        if len(buffer) < 4 + size:
+            return None
+        parts = _parts(bytes(buffer[: 4 + size]))
+        del buffer[: 4 + size]
+        return parts
+
+    def _fill(self) -> None:
         buffer = self._buffer
         missing = 4
-        while True:
-            if self._unread:
-                data = self._unread
-                if not buffer and len(data) >= 4 and _U32.unpack_from(data)[0] == len(data) - 4:
-                    # Nearly always: one read, one frame.
-                    parts = _parts(data)
-                    self._unread = b""
-                    return parts
-                buffer += data
-                self._unread = b""
-            if len(buffer) >= 4:
-                size = _U32.unpack_from(buffer)[0]
-                if size > MAX_FRAME_BYTES:
-                    raise LinkLost(f"a frame of {size} bytes")
-                missing = 4 + size - len(buffer)
-                if missing <= 0:
-                    parts = _parts(bytes(buffer[: 4 + size]))
-                    del buffer[: 4 + size]
-                    return parts
-            try:
-                self._unread = os.read(
-                    self.fd, _READ_BYTES if missing <= _READ_BYTES else _LONG_READ_BYTES
-                )
-            except OSError as error:
-                raise LinkLost(str(error)) from None
-            if not self._unread:
-                raise LinkLost("end of file")
+        if len(buffer) >= 4:
+            missing = 4 + _U32.unpack_from(buffer)[0] - len(buffer)
+        try:
+            self._unread = os.read(
+                self.fd, _READ_BYTES if missing <= _READ_BYTES else _LONG_READ_BYTES
+            )
+        except OSError as error:
+            raise LinkLost(str(error)) from None
+        if not self._unread:
+            raise LinkLost("end of file")
 
     def send(
         self,
@@ -168,12 +243,10 @@ class Link:
         msg_type: str,
         parent: bytes,
         content: object,
-        buffers: Sequence[bytes] = (),
+        more: tuple[bytes, Sequence[bytes]] = _NO_MORE,
     ) -> None:
         """Sends one message that answers the request with the given header bytes."""
-        frame = self._held + self._frame(channel, msg_type, parent, content, buffers)
-        self._held = b""
-        self._write(frame)
+        self._write(self._frame(channel, msg_type, parent, content, more))
 
     def hold(self, channel: str, msg_type: str, parent: bytes, content: object) -> None:
         """Has one message go out with the next, which is about to be sent.
@@ -188,43 +261,62 @@ class Link:
         msg_type: str,
         parent: bytes,
         content: object,
-        buffers: Sequence[bytes] = (),
+        more: tuple[bytes, Sequence[bytes]] = _NO_MORE,
     ) -> bytes:
-        self._serial += 1
         header = b'{"msg_id":"%s_%d","msg_type":"%s"}' % (
             self._prefix,
-            self._serial,
+            next(self._serials),
             msg_type.encode(),
         )
         name, body = channel.encode(), dumps(content)
+        metadata, buffers = more
         offset = _TABLE_BYTES + 8 * len(buffers)
         head = offset + len(name)
         ancestor = head + len(header)
-        metadata = ancestor + len(parent)
-        start = metadata + 2
+        extra = ancestor + len(parent)
+        start = extra + len(metadata)
         end = start + len(body)
         if not buffers:
-            table = _LAYOUT.pack(end, 6, offset, head, ancestor, metadata, start, end)
+            table = _LAYOUT.pack(end, 6, offset, head, ancestor, extra, start, end)
         else:
-            offsets = [offset, head, ancestor, metadata, start, end]
+            offsets = [offset, head, ancestor, extra, start, end]
             for part in buffers:
                 end += len(part)
                 offsets.append(end)
             table = Struct(f"<I{len(offsets) + 1}Q").pack(end, len(offsets), *offsets)
-        return b"".join((table, name, header, parent, b"{}", body, *buffers))
+        return b"".join((table, name, header, parent, metadata, body, *buffers))
 
     def _write(self, data: bytes) -> None:
-        self.writing = True
+        me = get_ident()
+        if self._writer == me:
+            # A destructor, in the midst of a message: half of one would be the end of the link.
+            self._later.append(data)
+            return
+        main = me == self._main_thread
+        if main:
+            self.writing = True
         try:
-            sent = os.write(self.fd, data)
-            while sent < len(data):
-                sent += os.write(self.fd, memoryview(data)[sent:])
+            with self._lock:
+                self._writer = me
+                try:
+                    held, self._held = self._held, b""
+                    self._write_out(held + data if held else data)
+                    while self._later:
+                        self._write_out(self._later.pop(0))
+                finally:
+                    self._writer = 0
         except OSError as error:
             raise LinkLost(str(error)) from None
         finally:
-            self.writing = False
-        if self.after_write is not None:
+            if main:
+                self.writing = False
+        if main and self.after_write is not None:
             self.after_write()
+
+    def _write_out(self, data: bytes) -> None:
+        sent = os.write(self.fd, data)
+        while sent < len(data):
+            sent += os.write(self.fd, memoryview(data)[sent:])
 
     def close(self) -> None:
         try:
@@ -233,11 +325,17 @@ class Link:
             pass
 
 
-def _parts(frame: bytes) -> tuple[str, bytes, bytes]:
+def _parts(frame: bytes) -> Parts:
     """Cuts a frame by its offsets; the manager is trusted, so the checks are few."""
-    _size, _count, name, header, parent, _metadata, content, end = _LAYOUT.unpack_from(frame)
+    _size, number, name, header, parent, metadata, content, end = _LAYOUT.unpack_from(frame)
+    more = None
+    if number != 6 or content - metadata != 2:
+        places = Struct(f"<{number - 5}Q").unpack_from(frame, 52)
+        buffers = [frame[4 + a : 4 + b] for a, b in zip(places, places[1:])]
+        more = frame[4 + metadata : 4 + content], buffers
     return (
         frame[4 + name : 4 + header].decode(),
         frame[4 + header : 4 + parent],
         frame[4 + content : 4 + end],
+        more,
     )

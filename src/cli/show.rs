@@ -120,15 +120,22 @@ impl Screen {
     async fn piece(&mut self, event: &LiveEvent) -> io::Result<()> {
         match event {
             LiveEvent::Stdout(bytes) => self.out(bytes.clone()).await,
-            LiveEvent::Result(text) => {
-                let newline = if self.lines.stdout_open { "\n" } else { "" };
-                self.out(format!("{newline}{text}\n").into()).await
-            }
+            LiveEvent::Published(shown) => match shown.text() {
+                Some(text) => self.value(&text).await,
+                None => Ok(()),
+            },
+            LiveEvent::Result(text) => self.value(text).await,
             LiveEvent::Stderr(bytes) => {
                 self.error_text(bytes.clone()).await;
                 Ok(())
             }
         }
+    }
+
+    /// What a cell shows, on a line of its own.
+    async fn value(&mut self, text: &str) -> io::Result<()> {
+        let newline = if self.lines.stdout_open { "\n" } else { "" };
+        self.out(format!("{newline}{text}\n").into()).await
     }
 
     /// Shows what no stream has carried.

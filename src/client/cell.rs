@@ -182,6 +182,7 @@ impl RemoteCell {
                 Some(Line::StdoutBase64(text)) => LiveEvent::Stdout(decoded(&text)?),
                 Some(Line::StderrBase64(text)) => LiveEvent::Stderr(decoded(&text)?),
                 Some(Line::Result(text)) => LiveEvent::Result(text),
+                Some(Line::Display(text)) => LiveEvent::display(&text),
                 Some(Line::MissedBytes(bytes)) => {
                     self.missed.bytes += bytes;
                     continue;

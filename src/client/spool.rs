@@ -49,6 +49,10 @@ impl Spool {
             LiveEvent::Stdout(bytes) => (0, bytes),
             LiveEvent::Stderr(bytes) => (1, bytes),
             LiveEvent::Result(text) => (2, text.into()),
+            LiveEvent::Published(shown) => match shown.text() {
+                Some(text) => (3, text.into()),
+                None => return,
+            },
         };
         let why = if self.written - self.read > MOST_BYTES {
             Some("1 GiB waits for its reader".to_owned())
@@ -101,6 +105,7 @@ impl Spool {
         Ok(Some(match kind {
             0 => LiveEvent::Stdout(Bytes::from(bytes)),
             1 => LiveEvent::Stderr(Bytes::from(bytes)),
+            3 => LiveEvent::display(&String::from_utf8_lossy(&bytes)),
             _ => LiveEvent::Result(String::from_utf8_lossy(&bytes).into_owned()),
         }))
     }

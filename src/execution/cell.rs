@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::live::LiveSender;
 use super::output::{CellOutput, Watcher};
 use super::stopping::Stopping;
-use super::{Caps, CellAuthority, Interrupt, LossReason, Progress};
+use super::{Caps, CellAuthority, Interrupt, LossReason, Progress, Wishes};
 use crate::jupyter::{ExecuteReply, FrameError};
 use crate::kernel::{CellRequest, Death, Ending, Kernel};
 use crate::output::Windowed;
@@ -54,6 +54,8 @@ pub struct CellTask<'a> {
     pub live: Option<LiveSender>,
     /// Watches the output.
     pub watcher: Option<Box<dyn Watcher>>,
+    /// What a front end wants of it beyond its code.
+    pub wishes: &'a Wishes,
 }
 
 impl std::fmt::Debug for CellTask<'_> {
@@ -141,6 +143,7 @@ impl CellRun {
             total: 0,
             captured: 0,
             omitted: 0,
+            omitted_from: 0,
         };
         Self {
             how,
@@ -181,6 +184,10 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
         session: task.session,
         date: task.date,
         sink: Arc::clone(&sink) as _,
+        silent: task.wishes.silent,
+        store_history: task.wishes.stores_history(),
+        user_expressions: task.wishes.user_expressions.as_deref(),
+        input: task.wishes.input.clone(),
     }));
     let stop = tokio::select! {
         biased;
@@ -232,6 +239,8 @@ fn how_of(ending: Ending) -> How {
         Ending::Replied(reply) => How::Replied(reply),
         Ending::NotStarted(death) => How::NotStarted(death),
         Ending::Died(death) => How::Died(death),
+        // A cell is not answered by anything but its own reply; the kernel's task sees to that.
+        Ending::Answered(_) => How::Died(Death::answered_no_question()),
         // Somebody else has killed it: the session was closed or reset.
         Ending::Killed => How::Lost(Stop::Interrupt, Cost::Killed),
     }

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+use crate::jupyter::Published;
 use crate::kernel::Pressure;
 
 /// Bytes that may wait for the reader before the kernel is made to wait.
 const WAITING_BYTES: usize = 256 * 1024;
+/// About what one takes beside its content.
+const PUBLISHED_BYTES: usize = 512;
 
 /// One piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,15 +20,24 @@ pub enum LiveEvent {
     Stdout(Bytes),
     /// Bytes of stderr.
     Stderr(Bytes),
-    /// The repr of the last expression.
+    /// The repr of the last expression, where it has no other form.
     Result(String),
+    /// A value that has, a display, a comm.
+    Published(Arc<Published>),
 }
 
 impl LiveEvent {
+    /// A display of which only the text is known.
+    pub fn display(text: &str) -> Self {
+        Self::Published(Arc::new(Published::text_only(text)))
+    }
+
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Stdout(bytes) | Self::Stderr(bytes) => bytes.len(),
             Self::Result(text) => text.len(),
+            // With what is around it: many small ones take room too.
+            Self::Published(published) => published.len() + PUBLISHED_BYTES,
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! - `cell`: runs it on a kernel under its limits; - `stopping`: ends it before its time;
 //! - `interrupt`: how it is interrupted from elsewhere; - `output`: collects what it prints;
+//! - `transcript`: stdout with what was shown in between; - `wishes`: what a front end wants of it;
 //! - `live`: hands that on to somebody who reads along; - `progress`: what it has done so far;
 //! - `turn`: when it begins; - `cut_off`: what was seen of one whose end was not; - `outcome`: the result object; - `ended`: what its end means;
 //! - `text` and `losses`: what a reader of the result sees.
@@ -20,7 +21,9 @@ mod output;
 mod progress;
 mod stopping;
 mod text;
+mod transcript;
 mod turn;
+mod wishes;
 
 pub use authority::CellAuthority;
 pub use cell::{CellRun, CellTask, Cost, How, Stop, run};
@@ -36,3 +39,4 @@ pub use output::{Caps, Watcher, shutdown_sink};
 pub use progress::Progress;
 pub use text::{Story, outcome_of};
 pub use turn::{Turn, TurnWatch};
+pub use wishes::Wishes;

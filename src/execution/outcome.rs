@@ -225,6 +225,9 @@ pub struct BesideStreams {
     /// The exception that ended the cell, as its kernel told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raised: Option<Raised>,
+    /// What became of the expressions that a front end has asked for, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_expressions: Option<String>,
 }
 
 /// An exception, in the words of Jupyter.

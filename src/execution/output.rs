@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 
 use super::live::{LiveEvent, LiveSender};
-use crate::jupyter::{ExecuteResult, RawMessage};
+use super::transcript::Transcript;
+use crate::jupyter::{Published, PublishedKind, RawMessage};
 use crate::kernel::{CellSink, Pressure, SharedSink};
 use crate::output::{Window, Windowed};
 
@@ -29,7 +30,7 @@ pub trait Watcher: Send {
 
 /// The sink of one cell.
 pub(super) struct CellOutput {
-    stdout: Window,
+    stdout: Transcript,
     stderr: Window,
     result: Option<String>,
     unreadable: u64,
@@ -62,7 +63,7 @@ impl CellOutput {
         watcher: Option<Box<dyn Watcher>>,
     ) -> Self {
         Self {
-            stdout: Window::new(caps.stdout),
+            stdout: Transcript::new(caps.stdout),
             stderr: Window::new(caps.stderr),
             result: None,
             unreadable: 0,
@@ -85,13 +86,25 @@ impl CellOutput {
     pub(super) fn take(&mut self) -> Collected {
         self.live = None;
         self.watcher = None;
-        let nothing = || Window::new(0);
         Collected {
-            stdout: std::mem::replace(&mut self.stdout, nothing()).finish(),
-            stderr: std::mem::replace(&mut self.stderr, nothing()).finish(),
+            stdout: std::mem::replace(&mut self.stdout, Transcript::new(0)).finish(),
+            stderr: std::mem::replace(&mut self.stderr, Window::new(0)).finish(),
             result: self.result.take(),
             unreadable: self.unreadable,
         }
+    }
+
+    fn publish(&mut self, shown: Published) {
+        let text = shown.text();
+        if shown.kind == PublishedKind::Result {
+            self.result = text.clone();
+            if shown.data.mimes().eq(["text/plain"]) {
+                return self.hand_on(|| LiveEvent::Result(text.unwrap_or_default()));
+            }
+        } else if let Some(text) = text {
+            self.stdout.show(&text);
+        }
+        self.hand_on(|| LiveEvent::Published(Arc::new(shown)));
     }
 
     fn hand_on(&mut self, event: impl FnOnce() -> LiveEvent) {
@@ -120,7 +133,7 @@ pub fn shutdown_sink(live: LiveSender) -> SharedSink {
 
 impl CellSink for CellOutput {
     fn stdout(&mut self, chunk: &[u8]) {
-        self.stdout.push(chunk);
+        self.stdout.print(chunk);
         self.hand_on(|| LiveEvent::Stdout(Bytes::copy_from_slice(chunk)));
     }
 
@@ -130,20 +143,15 @@ impl CellSink for CellOutput {
     }
 
     fn message(&mut self, msg_type: &str, message: RawMessage) {
-        // Other messages show something too; what they show has its place in part 3.
-        if msg_type != "execute_result" {
+        let Some(kind) = PublishedKind::parse(msg_type) else {
+            // How a cell failed stands in its reply.
             return;
-        }
-        match ExecuteResult::parse(&message.content) {
-            Ok(shown) => {
-                if let Some(text) = shown.data.text_plain() {
-                    self.hand_on(|| LiveEvent::Result(text.clone()));
-                    self.result = Some(text);
-                }
-            }
+        };
+        match Published::read(kind, message) {
+            Ok(shown) => self.publish(shown),
             Err(error) => {
                 self.unreadable += 1;
-                tracing::warn!(%error, "a result could not be read");
+                tracing::warn!(%error, "what a cell shows could not be read");
             }
         }
     }

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::cell::{Cost, How, Stop};
 use super::{CellAuthority, Interrupt};
 use crate::jupyter::FrameError;
-use crate::kernel::{CellEnd, Ending, Kernel};
+use crate::kernel::{CellEnd, Death, Ending, Kernel};
 
 /// How long the end of a killed kernel's cell is waited for; the kernel's task answers in 20 ms.
 const END_DEADLINE: Duration = Duration::from_secs(5);
@@ -96,6 +96,7 @@ fn how(stop: Stop, grace: Duration, end: &mut CellEnd) -> How {
         }
         Ending::Killed => How::Lost(stop, Cost::Deaf(grace)),
         Ending::Died(death) => How::Lost(stop, Cost::Died(death)),
+        Ending::Answered(_) => How::Died(Death::answered_no_question()),
         Ending::NotStarted(death) => How::NotStarted(death),
     }
 }

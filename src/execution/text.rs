@@ -123,6 +123,10 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
             notices,
             end,
             raised: raised(&run.how),
+            user_expressions: match run.how {
+                How::Replied(reply) | How::Stopped(_, reply) => reply.user_expressions,
+                _ => None,
+            },
         },
     }
 }

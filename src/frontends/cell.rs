@@ -142,6 +142,7 @@ impl Running<'_> {
                 let whole = self.stderr.whole(&bytes);
                 self.text("stderr", &whole).await;
             }
+            LiveEvent::Published(_) => {}
             LiveEvent::Result(text) => {
                 let content = content::execute_result(&text, self.execution_count);
                 self.show("execute_result", &content).await;

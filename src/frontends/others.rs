@@ -139,7 +139,7 @@ impl Others {
         let (msg_type, content) = match kind {
             EventKind::Stdout { text } => ("stream", content::stream("stdout", &text)),
             EventKind::Stderr { text } => ("stream", content::stream("stderr", &text)),
-            EventKind::Result { data } => (
+            EventKind::Result { data, .. } => (
                 "execute_result",
                 content::execute_result(&data, execution_count),
             ),

@@ -4,7 +4,6 @@
 //! missing unless the view cannot do without it, and lone surrogates become U+FFFD. Shapes: Jupyter
 //! messaging, plus the object `warmcell` in `execute_request` and `execute_reply`.
 
-use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -12,13 +11,14 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use super::bundle::MimeBundle;
 use super::error::ContentError;
 use super::lenient::{self, Text, or_default};
 use super::plain;
 use crate::config::Had;
 
 /// The content of an `execute_request`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct ExecuteRequest<'a> {
     /// The cell.
     pub code: &'a str,
@@ -28,6 +28,12 @@ pub struct ExecuteRequest<'a> {
     pub allow_stdin: bool,
     /// The directory to which the kernel is to change before the cell runs.
     pub cwd: Option<&'a Path>,
+    /// Whether nothing of it is shown, and history does not keep it.
+    pub silent: bool,
+    /// Whether history keeps it and it gets a number.
+    pub store_history: bool,
+    /// What is to be evaluated after it, as a JSON object of expressions by name.
+    pub user_expressions: Option<&'a RawValue>,
 }
 
 impl<'a> ExecuteRequest<'a> {
@@ -38,6 +44,9 @@ impl<'a> ExecuteRequest<'a> {
             cell,
             allow_stdin: false,
             cwd: None,
+            silent: false,
+            store_history: true,
+            user_expressions: None,
         }
     }
 
@@ -47,10 +56,12 @@ impl<'a> ExecuteRequest<'a> {
         let code = serde_json::to_string(self.code).unwrap_or_default();
         let cwd = self.cwd.map(in_json);
         let (key, cwd) = cwd.as_deref().map_or(("", ""), |it| (",\"cwd\":", it));
+        let expressions = self.user_expressions.map_or("{}", RawValue::get);
         Bytes::from(format!(
-            "{{\"code\":{code},\"silent\":false,\"store_history\":true,\"user_expressions\":{{}},\
-             \"allow_stdin\":{},\"stop_on_error\":true,\"warmcell\":{{\"cell\":{}{key}{cwd}}}}}",
-            self.allow_stdin, self.cell
+            "{{\"code\":{code},\"silent\":{},\"store_history\":{},\
+             \"user_expressions\":{expressions},\"allow_stdin\":{},\"stop_on_error\":true,\
+             \"warmcell\":{{\"cell\":{}{key}{cwd}}}}}",
+            self.silent, self.store_history, self.allow_stdin, self.cell
         ))
     }
 }
@@ -95,6 +106,9 @@ pub struct ExecuteReply {
     /// The traceback, one line or several in each item.
     #[serde(default, deserialize_with = "texts")]
     pub traceback: Vec<String>,
+    /// What became of the expressions that were asked for, as JSON.
+    #[serde(default, deserialize_with = "json_text")]
+    pub user_expressions: Option<String>,
     /// What our own kernel adds; a foreign one does not.
     #[serde(default, deserialize_with = "or_default")]
     pub warmcell: Option<CellReport>,
@@ -267,46 +281,10 @@ impl ErrorContent {
     }
 }
 
-/// One value in several forms, by MIME type. The forms are kept as they came, apart from what JSON
-/// cannot carry.
-#[derive(Debug, Clone, Default)]
-pub struct MimeBundle(BTreeMap<String, Box<RawValue>>);
-
-impl MimeBundle {
-    /// The JSON text of one form.
-    pub fn raw(&self, mime: &str) -> Option<&str> {
-        self.0.get(mime).map(|raw| raw.get())
-    }
-
-    /// One form as text: a string, or the lines of a list put together. `None` if it is neither.
-    pub fn text(&self, mime: &str) -> Option<String> {
-        let raw = self.0.get(mime)?;
-        lenient::raw_value(raw).or_else(|| {
-            let lines: Vec<String> = lenient::raw_value(raw)?;
-            Some(lines.concat())
-        })
-    }
-
-    /// The plain text.
-    pub fn text_plain(&self) -> Option<String> {
-        self.text("text/plain")
-    }
-
-    /// The MIME types, in order of their names.
-    pub fn mimes(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
-    }
-
-    /// Whether there is no form at all.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl<'de> Deserialize<'de> for MimeBundle {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        or_default(deserializer).map(Self)
-    }
+/// Any JSON object, as its text; of anything else nothing.
+fn json_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let raw = <&'de RawValue>::deserialize(deserializer)?.get();
+    Ok(raw.starts_with('{').then(|| raw.to_owned()))
 }
 
 /// The strings of a list; what is no string is left out.

@@ -4,6 +4,7 @@
 //! - `message`: channels, a message as uncut bytes, and the header;
 //! - `content`: typed views of the contents that Warmcell itself makes or reads;
 //! - `asked`: requests of front ends, and what they must hold;
+//! - `published`: what a kernel shows beside its streams, and what it asks its front end;
 //! - `variables`: what a kernel lists of its variables;
 //! - `plain`: the few messages that nearly every cell makes, read without detours;
 //! - `lenient`: how JSON that Python wrote, and Rust would refuse, is read all the same;
@@ -17,6 +18,7 @@
 
 mod asked;
 mod connection;
+mod bundle;
 mod content;
 mod error;
 mod frame;
@@ -28,6 +30,7 @@ mod message;
 mod multipart;
 mod plain;
 mod signature;
+mod published;
 mod variables;
 mod wire_error;
 mod zmtp;
@@ -35,9 +38,10 @@ mod zmtp_error;
 
 pub use asked::{Asked, WantedCell};
 pub use connection::{Connection, Endpoint, MOST_CONNECTION_BYTES, SocketName, Transport};
+pub use bundle::MimeBundle;
 pub use content::{
     CellReport, DisplayData, ErrorContent, ErrorPlace, ExecuteReply, ExecuteRequest, ExecuteResult,
-    Exit, MimeBundle, Names, ReplyStatus,
+    Exit, Names, ReplyStatus,
 };
 pub use error::{ContentError, FrameError, HeaderError};
 pub use frame::{FrameReader, Limits, decode_body, encode};
@@ -48,6 +52,7 @@ pub use kernelspec::{
 pub use message::{Channel, Header, PROTOCOL_VERSION, RawMessage, header};
 pub use multipart::{DELIMITER, Multipart, MultipartLimits, Unreadable};
 pub use signature::{SIGNATURE_SCHEME, SeenDigest, SeenDigests, Signer};
+pub use published::{InputRequest, Published, PublishedKind, awaited_display};
 pub use variables::{Extent, VariableEntry, VariablesReply};
 pub use wire_error::{ConnectionError, KernelspecError, MultipartError, SignatureError};
 pub use zmtp::{

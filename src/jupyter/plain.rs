@@ -68,6 +68,7 @@ pub(super) fn reply(bytes: &[u8]) -> Option<ExecuteReply> {
         ename: String::new(),
         evalue: String::new(),
         traceback: Vec::new(),
+        user_expressions: None,
         warmcell: Some(CellReport {
             cell,
             exit: None,

@@ -10,15 +10,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::handle::Command;
 use super::link::Link;
 use super::question::Question;
-use super::{CellEnd, Death, Ending, Escalation, FrameBudget, Pressure, SharedSink};
-use crate::jupyter::ExecuteReply;
+use super::running::{EXECUTE_REPLY, Running, answered};
+use super::{Death, Ending, Escalation, FrameBudget, Pressure, SharedSink};
+use crate::jupyter::{Channel, InputRequest};
 use crate::output::Tail;
 use crate::process::{InterruptPage, PipeReader, StartTick};
 use crate::provisioner::{KernelExit, KernelProcess, ProvisionedKernel};
@@ -31,23 +32,6 @@ const KILL_WAIT: Duration = Duration::from_millis(20);
 
 /// The exit code of a kernel that cannot use its link any more.
 const LINK_LOST: i32 = 72;
-
-/// The cell that runs.
-#[derive(Debug)]
-pub(super) struct Running {
-    pub(super) header: Bytes,
-    pub(super) cell: u64,
-    pub(super) sink: SharedSink,
-    pub(super) pressure: Option<Arc<Pressure>>,
-    pub(super) done: oneshot::Sender<CellEnd>,
-    pub(super) dropped: u64,
-    began: StartTick,
-    /// What was printed before the cell was handed over.
-    pub(super) earlier: Option<(String, u64)>,
-    /// The reply was read; so many bytes of stdout and stderr belong to the cell yet.
-    pub(super) reply: Option<Box<ExecuteReply>>,
-    pub(super) rest: [usize; 2],
-}
 
 /// An interrupt under way.
 #[derive(Debug)]
@@ -76,6 +60,8 @@ pub(super) struct Actor {
     cleared: watch::Sender<Option<usize>>,
     pub(super) running: Option<Running>,
     pub(super) question: Option<Question>,
+    /// A question that was given up; until its reply comes nothing more is asked.
+    pub(super) given_up: Option<Bytes>,
     pub(super) interrupt: Option<Interrupting>,
     /// The end is asked for; by then it must have come.
     pub(super) shutdown: Option<(Instant, Option<SharedSink>)>,
@@ -116,6 +102,7 @@ impl Actor {
             cleared,
             running: None,
             question: None,
+            given_up: None,
             interrupt: None,
             shutdown: None,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
@@ -175,7 +162,9 @@ impl Actor {
                         return Stop::Killed;
                     }
                 }
-                () = self.link.ready(), if !full && self.linked => match self.read_link() {
+                // Nobody reads while the cell waits for it.
+                text = answered(self.running.as_mut()) => self.answer_input(text.as_deref()),
+                () = self.link.ready(), if !full && self.linked => match self.read_link(false) {
                     Ok(()) => {}
                     // It has said goodbye, and takes the time that it was given.
                     Err(Death::ClosedLink) if self.shutdown.is_some() => self.linked = false,
@@ -193,11 +182,16 @@ impl Actor {
 
     fn obey(&mut self, command: Command) -> Option<Stop> {
         match command {
+            // It has not answered the one before: this one would not be either.
+            Command::Execute { expects, .. }
+                if expects != EXECUTE_REPLY && self.given_up.is_some() => {}
             Command::Execute {
                 frame,
                 header,
                 cell,
                 sink,
+                input,
+                expects,
                 done,
             } => {
                 // What is in the pipes now was written before this cell.
@@ -220,8 +214,11 @@ impl Actor {
                     dropped: 0,
                     began: StartTick::now(),
                     earlier,
+                    expects,
                     reply: None,
                     rest: [0; 2],
+                    input,
+                    asked: None,
                 });
                 self.link.send(frame);
             }
@@ -243,6 +240,15 @@ impl Actor {
                 // Whoever asked may be gone.
                 sent.send(()).ok();
             }
+            Command::GiveUp { cell } => {
+                if let Some(asked) = self
+                    .running
+                    .take_if(|it| it.cell == cell && it.is_question() && it.reply.is_none())
+                {
+                    self.given_up = Some(asked.header);
+                    self.interrupt = None;
+                }
+            }
             Command::Shutdown { frame, grace, sink } => {
                 if self.running.is_some() {
                     return Some(Stop::Killed);
@@ -252,6 +258,15 @@ impl Actor {
             }
         }
         None
+    }
+
+    /// The answer to what the cell has asked is there, or nobody will answer.
+    fn answer_input(&mut self, text: Option<&str>) {
+        let asked = self.running.as_mut().and_then(|it| it.asked.take());
+        if let Some((number, _)) = asked {
+            let content = InputRequest::reply(number, text);
+            self.tell(Channel::Stdin, "input_reply", content);
+        }
     }
 
     fn interrupt_cell(&mut self, cell: u64, plan: Escalation) {
@@ -286,7 +301,7 @@ impl Actor {
 
     /// Whether nothing more is to be read before the reader has taken some. The end of a cell that
     /// is interrupted is not to wait for a reader.
-    fn is_full(&self, pressure: &Pressure) -> bool {
+    pub(super) fn is_full(&self, pressure: &Pressure) -> bool {
         if self.interrupt.is_some() {
             pressure.is_overfull()
         } else {
@@ -334,7 +349,7 @@ impl Actor {
         let death = match stop {
             Stop::Ended => {
                 // A reply may have come in the same moment; then the cell has ended in good order.
-                let fault = self.read_link();
+                let fault = self.read_link(true);
                 self.read_waiting();
                 match fault {
                     Err(Death::BrokeProtocol(what)) => Death::BrokeProtocol(what),
@@ -362,18 +377,13 @@ impl Actor {
         };
         // Has everything ended that it leaves behind; a process that is gone is not hit.
         self.process.kill();
-        if let Some(running) = self.running.take() {
-            let ending = match (running.reply, &death) {
-                (Some(reply), Death::Exited(_) | Death::ClosedLink) => Ending::Replied(reply),
+        if let Some(mut running) = self.running.take() {
+            let ending = match (running.reply.take(), &death) {
+                (Some(reply), Death::Exited(_) | Death::ClosedLink) => reply.into(),
                 (_, Death::Ended) => Ending::Killed,
                 (_, death) => Ending::Died(death.clone()),
             };
-            let end = CellEnd {
-                ending,
-                dropped_messages: running.dropped,
-                background: running.earlier,
-            };
-            drop(running.done.send(end));
+            running.end(ending);
         }
         death
     }

@@ -1,5 +1,7 @@
 //! How a cell, and a kernel, can end.
 
+use bytes::Bytes;
+
 use crate::jupyter::ExecuteReply;
 use crate::provisioner::KernelExit;
 
@@ -20,6 +22,8 @@ pub struct CellEnd {
 pub enum Ending {
     /// It ran to its end, an exception included; the kernel lives.
     Replied(Box<ExecuteReply>),
+    /// It was a question, and this is the content of the reply.
+    Answered(Bytes),
     /// The kernel was gone before the cell could be handed to it: it did not run.
     NotStarted(Death),
     /// The kernel ended while the cell ran.
@@ -39,6 +43,13 @@ pub enum Death {
     ClosedLink,
     /// It was ended on request.
     Ended,
+}
+
+impl Death {
+    /// Of a kernel whose reply to a cell was none; its task sees to it that this does not come.
+    pub fn answered_no_question() -> Self {
+        Self::BrokeProtocol("its reply was that to another request".to_owned())
+    }
 }
 
 impl std::fmt::Display for Death {

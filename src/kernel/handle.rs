@@ -5,11 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::actor::Actor;
+use super::input::InputSource;
 use super::question::WeakKernel;
+use super::running::EXECUTE_REPLY;
 use super::{CellEnd, Death, Ending, Escalation, FrameBudget, SharedSink};
 use crate::environment::Interpreter;
 use crate::jupyter::{
@@ -43,6 +46,39 @@ pub struct CellRequest<'a> {
     pub date: &'a str,
     /// Takes the output.
     pub sink: SharedSink,
+    /// Whether nothing of it is shown, and history does not keep it.
+    pub silent: bool,
+    /// Whether history keeps it and it gets a number.
+    pub store_history: bool,
+    /// What is to be evaluated after it, as a JSON object of expressions by name.
+    pub user_expressions: Option<&'a RawValue>,
+    /// Who is at its keyboard; without it the cell may not ask.
+    pub input: Option<InputSource>,
+}
+
+/// Something that a kernel is asked between cells.
+#[derive(Debug)]
+pub struct AskRequest<'a> {
+    /// The type of the message, as in `complete_request`.
+    pub msg_type: &'a str,
+    /// The type of the reply.
+    pub reply_type: &'static str,
+    /// JSON object.
+    pub content: Bytes,
+    /// JSON object, for those who look at it on the other side.
+    pub metadata: Bytes,
+    /// Binary attachments.
+    pub buffers: Vec<Bytes>,
+    /// With which it is interrupted; no cell has it.
+    pub number: u64,
+    /// The id of the request message.
+    pub msg_id: &'a str,
+    /// The id of the session, for the message header.
+    pub session: &'a str,
+    /// Now, as in a message header.
+    pub date: &'a str,
+    /// Takes what is shown meanwhile.
+    pub sink: SharedSink,
 }
 
 #[derive(Debug)]
@@ -52,6 +88,9 @@ pub(super) enum Command {
         header: Bytes,
         cell: u64,
         sink: SharedSink,
+        input: Option<InputSource>,
+        /// The type of the reply that ends it.
+        expects: &'static str,
         done: oneshot::Sender<CellEnd>,
     },
     Variables {
@@ -64,6 +103,8 @@ pub(super) enum Command {
         plan: Escalation,
         sent: oneshot::Sender<()>,
     },
+    /// Nobody waits for the answer to this question any more.
+    GiveUp { cell: u64 },
     Shutdown {
         frame: Vec<u8>,
         grace: Duration,
@@ -140,6 +181,10 @@ impl Kernel {
     pub async fn execute(&self, request: CellRequest<'_>) -> Result<CellEnd, FrameError> {
         let content = ExecuteRequest {
             cwd: request.cwd,
+            silent: request.silent,
+            store_history: request.store_history,
+            user_expressions: request.user_expressions,
+            allow_stdin: request.input.is_some(),
             ..ExecuteRequest::new(request.code, request.cell)
         };
         let content = content.to_bytes();
@@ -157,6 +202,8 @@ impl Kernel {
             header,
             cell: request.cell,
             sink: request.sink,
+            input: request.input,
+            expects: EXECUTE_REPLY,
             done,
         };
         let end = match self.0.commands.send(command).await {
@@ -168,6 +215,59 @@ impl Kernel {
             dropped_messages: 0,
             background: None,
         }))
+    }
+
+    /// Asks something between cells, and waits for the reply. One at a time, and no cell meanwhile.
+    /// `None` if there is none: an earlier question is not answered yet, or this one was given up.
+    ///
+    /// # Errors
+    ///
+    /// If the request does not fit into a frame.
+    ///
+    /// # Cancel safety
+    ///
+    /// If dropped, the kernel goes on with it; it must then be told to give it up.
+    pub async fn ask(&self, request: AskRequest<'_>) -> Result<Option<CellEnd>, FrameError> {
+        let header = header(
+            request.msg_id,
+            request.msg_type,
+            request.session,
+            request.date,
+        );
+        let message = RawMessage {
+            metadata: request.metadata,
+            buffers: request.buffers,
+            ..RawMessage::new(Channel::Shell, header.clone(), request.content)
+        };
+        let frame = encode(&message, &Limits::to_kernel())?;
+        let (done, ended) = oneshot::channel();
+        let command = Command::Execute {
+            frame,
+            header,
+            cell: request.number,
+            sink: request.sink,
+            input: None,
+            expects: request.reply_type,
+            done,
+        };
+        if self.0.commands.send(command).await.is_ok()
+            && let Ok(end) = ended.await
+        {
+            return Ok(Some(end));
+        }
+        Ok(self.death().map(|death| CellEnd {
+            ending: Ending::NotStarted(death),
+            dropped_messages: 0,
+            background: None,
+        }))
+    }
+
+    /// Nobody waits for the answer to a question any more. The kernel goes on with it; cells wait for
+    /// its end, other questions are not asked until then.
+    pub async fn give_up(&self, number: u64) {
+        let command = Command::GiveUp { cell: number };
+        // If the actor is gone there is nothing to give up.
+        drop(self.0.commands.send(command).await);
     }
 
     /// Interrupts a cell, and what it waits for, and leaves the kernel alive for a grace; then it is

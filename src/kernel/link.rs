@@ -67,6 +67,8 @@ pub(super) struct Link {
     buffer: Box<[u8]>,
     budget: Arc<FrameBudget>,
     charged: usize,
+    /// Something may be whole that nobody has taken.
+    left: bool,
 }
 
 impl Link {
@@ -79,6 +81,7 @@ impl Link {
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             budget,
             charged: 0,
+            left: false,
         })
     }
 
@@ -117,7 +120,7 @@ impl Link {
     ///
     /// May be dropped and called again.
     pub(super) async fn ready(&mut self) {
-        loop {
+        while !self.left {
             tokio::select! {
                 biased;
                 () = self.stream.readable() => return,
@@ -127,8 +130,19 @@ impl Link {
         }
     }
 
+    /// What has come is read another time.
+    pub(super) fn leave(&mut self) {
+        self.left = true;
+    }
+
+    /// Bytes that the kernel has not taken yet.
+    pub(super) fn backlog(&self) -> usize {
+        self.outgoing.len() - self.sent
+    }
+
     /// The next message, if one is whole.
     pub(super) fn receive(&mut self) -> Incoming {
+        self.left = false;
         loop {
             match self.reader.next_message() {
                 Ok(Some(message)) => {

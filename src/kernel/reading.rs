@@ -3,25 +3,44 @@
 
 use std::sync::{Arc, PoisonError};
 
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use super::Death;
 use super::actor::Actor;
 use super::link::Incoming;
 use super::question::Question;
-use super::{CellEnd, Death, Ending};
-use crate::jupyter::{Channel, ExecuteReply, Header, RawMessage};
+use crate::jupyter::{
+    Channel, Header, InputRequest, Limits, PublishedKind, RawMessage, awaited_display, encode,
+    header,
+};
 use crate::process::{PipeReader, ReadOutcome};
+
+/// Messages that are read before other things have their turn.
+const MESSAGES: usize = 256;
+/// Bytes that a kernel may leave unread before it is told nothing more.
+const MOST_UNREAD: usize = 1 << 20;
 
 impl Actor {
     // Messages.
 
-    pub(super) fn read_link(&mut self) -> Result<(), Death> {
-        loop {
+    /// Reads what has come: all of it, or as much as leaves time for other things, and for a reader
+    /// who is slow.
+    pub(super) fn read_link(&mut self, all: bool) -> Result<(), Death> {
+        for count in 0.. {
+            let pressure = self.running.as_ref().and_then(|it| it.pressure.as_ref());
+            if !all && (count >= MESSAGES || pressure.is_some_and(|it| self.is_full(it))) {
+                self.link.leave();
+                break;
+            }
             match self.link.receive() {
                 Incoming::Message(message) => self.take(message)?,
-                Incoming::Nothing => return Ok(()),
+                Incoming::Nothing => break,
                 Incoming::Closed => return Err(Death::ClosedLink),
                 Incoming::Fault(what) => return Err(Death::BrokeProtocol(what)),
             }
         }
+        Ok(())
     }
 
     fn take(&mut self, message: RawMessage) -> Result<(), Death> {
@@ -35,43 +54,89 @@ impl Actor {
             question.answered(&message.content);
             return Ok(());
         }
-        let Some(running) = &mut self.running else {
+        let awaited = match message.channel {
+            Channel::Iopub => awaited_display(&message.metadata),
+            _ => None,
+        };
+        let given_up = self.given_up.as_ref();
+        if given_up.is_some_and(|header| message.is_child_of(header)) {
+            self.given_up.take_if(|_| message.channel == Channel::Shell);
+        } else if self
+            .running
+            .as_ref()
+            .is_some_and(|it| message.is_child_of(&it.header))
+        {
+            self.take_own(&header.msg_type, message)?;
+        } else if let Some(running) = &mut self.running {
+            running.dropped += 1;
+            tracing::debug!(msg_type = %header.msg_type, "a message for nobody was dropped");
+        } else {
             tracing::debug!(msg_type = %header.msg_type, "a message between cells was dropped");
+        }
+        if let Some(number) = awaited {
+            // Whoever shows something waits for it, so there is no more than one of these.
+            let content = Bytes::from(format!("{{\"warmcell\":{{\"number\":{number}}}}}"));
+            self.tell(Channel::Control, "warmcell_shown", content);
+        }
+        Ok(())
+    }
+
+    /// A message that belongs to the cell that runs, or to the question.
+    fn take_own(&mut self, msg_type: &str, message: RawMessage) -> Result<(), Death> {
+        let Some(running) = &mut self.running else {
             return Ok(());
         };
-        let ours = message.is_child_of(&running.header);
-        match (message.channel, header.msg_type.as_str()) {
-            (Channel::Shell, "execute_reply") if ours && running.reply.is_none() => {
-                let reply = ExecuteReply::parse(&message.content)
+        let kind = PublishedKind::parse(msg_type);
+        match message.channel {
+            Channel::Shell if msg_type == running.expects && running.reply.is_none() => {
+                running
+                    .take_reply(&message)
                     .map_err(|error| Death::BrokeProtocol(error.to_string()))?;
                 // The kernel has flushed before it replied: what is in the pipes now is the cell's.
                 running.rest = [self.pipes[0].waiting(), self.pipes[1].waiting()];
-                running.reply = Some(Box::new(reply));
                 if self.interrupt.take().is_some() {
                     // Its end does not wait for somebody who reads its output slowly.
                     running.pressure = None;
                 }
             }
-            (
-                Channel::Iopub,
-                "execute_result"
-                | "display_data"
-                | "update_display_data"
-                | "clear_output"
-                | "error",
-            ) if ours => {
+            Channel::Iopub if kind.is_some() || msg_type == "error" => {
                 let sink = Arc::clone(&running.sink);
                 // The kernel has flushed before it sent this: what is in the pipes comes first.
                 self.read_waiting();
                 let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
-                sink.message(&header.msg_type, message);
+                sink.message(msg_type, message);
+            }
+            Channel::Stdin if msg_type == "input_request" && running.asked.is_none() => {
+                let asked = InputRequest::read(&message)
+                    .map_err(|error| Death::BrokeProtocol(error.to_string()))?;
+                let answer = running.input.as_ref().map_or_else(
+                    // Nobody may be asked: its sender is gone.
+                    || oneshot::channel().1,
+                    |input| input.ask(asked.prompt, asked.password),
+                );
+                running.asked = Some((asked.number, answer));
+                // What it has printed stands before the question.
+                self.read_waiting();
             }
             _ => {
                 running.dropped += 1;
-                tracing::debug!(msg_type = %header.msg_type, "an unknown message was dropped");
+                tracing::debug!(msg_type, "an unknown message was dropped");
             }
         }
         Ok(())
+    }
+
+    /// Sends a message that no reply answers.
+    pub(super) fn tell(&mut self, channel: Channel, msg_type: &str, content: Bytes) {
+        if self.link.backlog() > MOST_UNREAD {
+            tracing::debug!(msg_type, "a kernel does not read what it is told");
+            return;
+        }
+        let message = RawMessage::new(channel, header("warmcell", msg_type, "", ""), content);
+        match encode(&message, &Limits::to_kernel()) {
+            Ok(frame) => self.link.send(frame),
+            Err(error) => tracing::debug!(%error, msg_type, "a message could not be sent"),
+        }
     }
 
     // Output.
@@ -183,16 +248,10 @@ impl Actor {
     }
 
     fn end_cell(&mut self) {
-        if let Some(running) = self.running.take()
-            && let Some(reply) = running.reply
+        if let Some(mut running) = self.running.take()
+            && let Some(reply) = running.reply.take()
         {
-            let end = CellEnd {
-                ending: Ending::Replied(reply),
-                dropped_messages: running.dropped,
-                background: running.earlier,
-            };
-            // Whoever ran the cell may be gone.
-            drop(running.done.send(end));
+            running.end(reply.into());
         }
     }
 }

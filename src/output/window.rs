@@ -23,6 +23,17 @@ pub struct Windowed {
     pub captured: u64,
     /// How many are not: `total` = `captured` + `omitted`.
     pub omitted: u64,
+    /// Where those begin that are not.
+    pub omitted_from: u64,
+}
+
+impl Windowed {
+    /// How many of the bytes in these places (first and length) are not in `text`.
+    pub fn hidden(&self, places: &[(u64, u64)]) -> u64 {
+        let (from, to) = (self.omitted_from, self.omitted_from + self.omitted);
+        let overlap = |(at, length): &(u64, u64)| to.min(at + length).saturating_sub(from.max(*at));
+        places.iter().map(overlap).sum()
+    }
 }
 
 impl Window {
@@ -73,6 +84,7 @@ impl Window {
                 total,
                 captured: total,
                 omitted: 0,
+                omitted_from: total,
             };
         }
         let head = head
@@ -93,6 +105,7 @@ impl Window {
             total,
             captured,
             omitted,
+            omitted_from: wide(head.len()),
         }
     }
 }

@@ -240,6 +240,7 @@ impl CellOrder {
             on_interrupt: self.on_interrupt.into(),
             caller: self.caller.as_ref().map(|caller| Arc::new(caller.caller())),
             directory: self.caller.as_ref().and_then(|it| it.directory.clone()),
+            ..Cell::default()
         }
     }
 

@@ -15,6 +15,7 @@ use super::lines::{Lines, lines};
 use super::manager::Entered;
 use super::wire::{Finished, Line};
 use crate::execution::{KernelReport, LiveEvent, LiveOutput, Outcome, TurnWatch};
+use crate::jupyter::PublishedKind;
 use crate::output::Characters;
 use crate::session::{Execution, Kept, Receipt, Session};
 
@@ -235,6 +236,13 @@ impl Texts {
                 line(self.stderr.whole(&bytes), Line::Stderr, Line::StderrBase64)
             }
             LiveEvent::Result(text) => Some(Line::Result(text)),
+            LiveEvent::Published(shown) => {
+                let line = match shown.kind {
+                    PublishedKind::Result => Line::Result,
+                    _ => Line::Display,
+                };
+                shown.text().map(line)
+            }
         }
     }
 

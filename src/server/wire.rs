@@ -93,6 +93,8 @@ pub enum Line {
     StderrBase64(String),
     /// The repr of its last expression.
     Result(String),
+    /// The text of something that it shows.
+    Display(String),
     /// Bytes that this stream leaves out here, because its reader was too slow.
     MissedBytes(u64),
     /// Its result: the last line.

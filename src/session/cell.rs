@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{Caller, CallerError, LimitError, Limits};
+use crate::execution::Wishes;
 use crate::tools::{Grant, ToolTable, UnknownTools};
 
 /// The most bytes of code in a cell.
@@ -24,7 +25,7 @@ pub enum Policy {
 /// A cell, and the terms on which it is to run.
 #[derive(Debug, Clone, Default)]
 pub struct Cell {
-    /// The Python source; not empty, at most 8 MiB, no NUL.
+    /// The Python source; not empty unless expressions are to be evaluated, at most 8 MiB, no NUL.
     pub code: String,
     /// Discard the kernel's state first.
     pub reset: bool,
@@ -45,6 +46,8 @@ pub struct Cell {
     pub caller: Option<Arc<Caller>>,
     /// Where it is to run, whatever the caller's directory is; relative to that.
     pub directory: Option<PathBuf>,
+    /// What a front end wants of it beyond its code.
+    pub wishes: Wishes,
 }
 
 impl Cell {
@@ -98,13 +101,20 @@ impl Cell {
         self
     }
 
+    /// With what a front end wants of it beyond its code.
+    #[must_use]
+    pub fn wishes(mut self, wishes: Wishes) -> Self {
+        self.wishes = wishes;
+        self
+    }
+
     /// Whether it can be run, on the terms that it gives.
     ///
     /// # Errors
     ///
     /// The first that will not do; a session refuses such a cell with class `usage`.
     pub fn check(&self, tools: &ToolTable) -> Result<(), CellError> {
-        if self.code.trim().is_empty() {
+        if self.code.trim().is_empty() && self.wishes.user_expressions.is_none() {
             return Err(CellError::Empty);
         }
         if self.code.len() > MAX_CODE_BYTES {

@@ -9,6 +9,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::session::Shared;
+use super::shown::{Shown, shown_in_event};
 use crate::execution::{LiveEvent, Outcome, Watcher};
 use crate::kernel::{KernelState, Transition};
 use crate::output::Characters;
@@ -76,6 +77,18 @@ pub enum EventKind {
     Result {
         /// Its repr.
         data: String,
+        /// The value in all its forms, where it has others.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        shown: Option<Shown>,
+    },
+    /// It shows something.
+    Display(Shown),
+    /// What is shown under a name changes.
+    UpdateDisplay(Shown),
+    /// What a front end shows of the cell is to go.
+    ClearOutput {
+        /// Only once there is something new.
+        wait: bool,
     },
     /// It called a tool.
     ToolStarted {
@@ -216,7 +229,13 @@ impl EventLog {
                 }
             }
             LiveEvent::Result(data) => {
-                self.emit(Some(cell), EventKind::Result { data: data.clone() });
+                let data = data.clone();
+                self.emit(Some(cell), EventKind::Result { data, shown: None });
+            }
+            LiveEvent::Published(published) => {
+                if let Some(kind) = shown_in_event(published) {
+                    self.emit(Some(cell), kind);
+                }
             }
         }
     }

@@ -78,8 +78,12 @@ impl Session {
     }
 
     /// Interrupts the cell that runs now, as its policy says and the second time by force; false if
-    /// none does.
+    /// none does. What the kernel is asked instead is interrupted in place.
     pub fn interrupt(&self) -> bool {
+        self.shared
+            .asking()
+            .as_ref()
+            .inspect(|asking| asking.cancel());
         let current = self.shared.current();
         current
             .as_ref()

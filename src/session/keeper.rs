@@ -66,6 +66,8 @@ pub(super) struct Keeper {
     state: KernelState,
     /// Cells that this kernel was given.
     pub(super) count: u64,
+    /// How many of them have no number.
+    unnumbered: u64,
     pub(super) generation: u64,
     pub(super) untold: Untold,
     /// What is to be told with the next result: which Python was taken instead of one that was
@@ -96,6 +98,7 @@ impl Keeper {
             sight: Sight::default(),
             state: KernelState::Dead,
             count: 0,
+            unnumbered: 0,
             generation: 0,
             untold: left.untold,
             notices: Vec::new(),
@@ -116,9 +119,15 @@ impl Keeper {
         self.count
     }
 
-    /// The kernel is given a cell.
-    pub(super) fn give(&mut self) {
+    /// The number of the latest cell of this kernel that has one, as in `<cell N>`.
+    pub(super) fn execution_count(&self) -> u64 {
+        self.count.max(1) - self.unnumbered.min(self.count)
+    }
+
+    /// The kernel is given a cell; one that history does not keep has no number of its own.
+    pub(super) fn give(&mut self, has_number: bool) {
         self.count += 1;
+        self.unnumbered += u64::from(!has_number);
         self.trigger(Trigger::CellSent, "a cell was sent");
     }
 
@@ -252,6 +261,7 @@ impl Keeper {
         self.set_generation(self.generation + 1);
         self.shared.facts.record().clear();
         self.count = 0;
+        self.unnumbered = 0;
         let starting = self.sight.of(self.starter.clone().start());
         self.slot = Slot::Starting(tokio::spawn(starting));
         self.recount();
@@ -303,6 +313,7 @@ impl Keeper {
         }
         self.shared.facts.record().clear();
         self.count = 0;
+        self.unnumbered = 0;
         match next {
             Next::Wait => self.trigger(Trigger::Ended, reason.word()),
             Next::Restart => {

@@ -10,6 +10,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::ask::WAITING_QUESTIONS;
 use super::census::Census;
 use super::event::EventLog;
 use super::following::Following;
@@ -222,6 +223,7 @@ impl Registry {
             id: random_hex(16),
             generation: AtomicU64::new(0),
             current: Mutex::default(),
+            asking: Mutex::default(),
             closed: AtomicBool::new(false),
             being_reset: AtomicBool::new(false),
             presence: Presence::new(),
@@ -259,6 +261,7 @@ impl Registry {
             jobs,
             controls,
             places: Arc::new(Semaphore::new(WAITING_CELLS)),
+            questions: Arc::new(Semaphore::new(WAITING_QUESTIONS)),
             shelf: Arc::default(),
         })
     }

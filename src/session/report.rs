@@ -12,7 +12,7 @@ impl Keeper {
             ReportedState::Kept
         };
         KernelReport {
-            execution_count: self.count,
+            execution_count: self.execution_count(),
             generation: self.generation,
             reused: self.count > 1,
             state,

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +16,7 @@ use super::request::{Delivery, Place};
 use super::restart::Reset;
 use super::shelf::{Kept, Shelf, Unreceived};
 use super::status::Facts;
-use super::worker::{Control, Job};
+use super::worker::{CellJob, Control, Job};
 use super::{
     Cell, EventKind, EventStream, Execution, Receipt, RunningCell, SessionName, SessionStatus,
     Variables,
@@ -49,6 +50,8 @@ pub(super) struct Shared {
     pub(super) generation: AtomicU64,
     /// The cell that runs.
     pub(super) current: Mutex<Option<Current>>,
+    /// The question of a front end that is being answered: interrupts it.
+    pub(super) asking: Mutex<Option<Interrupt>>,
     pub(super) closed: AtomicBool,
     /// Whether its state is being discarded.
     pub(super) being_reset: AtomicBool,
@@ -62,6 +65,10 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn current(&self) -> MutexGuard<'_, Option<Current>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn asking(&self) -> MutexGuard<'_, Option<Interrupt>> {
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why a cell is ended that nobody has interrupted; `None` if the session goes on as it is.
@@ -103,6 +110,8 @@ pub struct Session {
     pub(super) controls: mpsc::Sender<Control>,
     /// For the cells that wait.
     pub(super) places: Arc<Semaphore>,
+    /// For the questions that wait.
+    pub(super) questions: Arc<Semaphore>,
     pub(super) shelf: Arc<Shelf>,
 }
 
@@ -195,19 +204,20 @@ impl Session {
         };
         // Told first: it may start on another thread before this one goes on.
         self.shared.events.emit(None, EventKind::CellQueued);
-        let job = Job {
+        let job = CellJob {
             place,
             answer,
             interrupt,
             _ends: ends,
         };
-        match self.jobs.try_send(job) {
+        match self.jobs.try_send(Job::Cell(job)) {
             Ok(()) => execution.is_refused = false,
-            Err(mpsc::error::TrySendError::Full(job)) => {
+            Err(TrySendError::Full(Job::Ask(_)) | TrySendError::Closed(Job::Ask(_))) => {}
+            Err(TrySendError::Full(Job::Cell(job))) => {
                 job.place.take();
                 refuse(job.answer, ErrorClass::Busy, FULL);
             }
-            Err(mpsc::error::TrySendError::Closed(job)) => {
+            Err(TrySendError::Closed(Job::Cell(job))) => {
                 job.place.take();
                 refuse(job.answer, ErrorClass::Unavailable, CLOSED);
             }
@@ -264,13 +274,13 @@ impl Session {
     /// May be dropped and called again.
     pub async fn settled(&self) {
         let (answer, turn) = oneshot::channel();
-        let marker = Job {
+        let marker = CellJob {
             place: Arc::new(Place::without_cell()),
             answer,
             interrupt: Interrupt::new(),
             _ends: CancellationToken::new().drop_guard(),
         };
-        if self.jobs.send(marker).await.is_ok() {
+        if self.jobs.send(Job::Cell(marker)).await.is_ok() {
             // The session drops it in its turn.
             drop(turn.await);
         }
@@ -287,13 +297,13 @@ impl Session {
     /// May be dropped and called again.
     pub async fn start(&self) -> Result<(), Box<Outcome>> {
         let (answer, turn) = oneshot::channel();
-        let marker = Job {
+        let marker = CellJob {
             place: Arc::new(Place::for_a_kernel()),
             answer,
             interrupt: Interrupt::new(),
             _ends: CancellationToken::new().drop_guard(),
         };
-        if self.jobs.send(marker).await.is_err() {
+        if self.jobs.send(Job::Cell(marker)).await.is_err() {
             let kernel = self.shared.untouched();
             let outcome = Outcome::not_run(ErrorClass::Unavailable, CLOSED, kernel);
             return Err(Box::new(outcome));

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::ask::AskJob;
 use super::census::Census;
 use super::event::{OutputEvents, shown_code};
 use super::following::{Following, Step};
@@ -33,9 +34,16 @@ use crate::jupyter::FrameError;
 use crate::kernel::{Death, Kernel};
 use crate::tools::{Authority, Terms, ToolEvent, ToolServer, ToolUse};
 
+/// What the session has to do, in order of arrival.
+#[derive(Debug)]
+pub(super) enum Job {
+    Cell(CellJob),
+    Ask(Box<AskJob>),
+}
+
 /// A cell that was handed over.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct CellJob {
     /// The cell, while it waits: whoever takes it out decides what becomes of it.
     pub(super) place: Arc<Place>,
     pub(super) answer: oneshot::Sender<Delivery>,
@@ -76,9 +84,11 @@ pub(super) struct Worker {
     pub(super) tools: ToolServer,
     pub(super) keeper: Keeper,
     pub(super) following: Following,
-    id: String,
+    pub(super) id: String,
     /// Cells of the session, over all its kernels.
     cells: u64,
+    /// Questions of front ends, the same.
+    pub(super) questions: u64,
     /// Holds the socket of the tools, so it goes after them.
     sockets: Arc<OwnFolder>,
 }
@@ -119,6 +129,7 @@ impl Worker {
             following,
             id: random_hex(8),
             cells: 0,
+            questions: 0,
             sockets,
         }
     }
@@ -198,7 +209,10 @@ impl Worker {
         controls: &mut mpsc::Receiver<Control>,
         manager_gone: &CancellationToken,
     ) -> Option<Control> {
-        let interrupt = job.interrupt.clone();
+        let interrupt = match &job {
+            Job::Cell(job) => job.interrupt.clone(),
+            Job::Ask(job) => job.interrupt.clone(),
+        };
         let shared = Arc::clone(&self.shared);
         let mut wanted = None;
         let page = self.keeper.reminder();
@@ -209,7 +223,12 @@ impl Worker {
             }
             std::future::pending::<()>().await;
         });
-        let mut running = std::pin::pin!(self.serve_alone(job));
+        let mut running = std::pin::pin!(async {
+            match job {
+                Job::Cell(job) => self.serve_alone(job).await,
+                Job::Ask(job) => self.answer(*job).await,
+            }
+        });
         loop {
             tokio::select! {
                 biased;
@@ -229,8 +248,8 @@ impl Worker {
     }
 
     /// Runs one cell and delivers its result.
-    async fn serve_alone(&mut self, job: Job) {
-        let Job {
+    async fn serve_alone(&mut self, job: CellJob) {
+        let CellJob {
             place,
             answer,
             interrupt,
@@ -309,7 +328,7 @@ impl Worker {
         // Known before it is told: those who see the event know whose cell it is.
         progress.number(number);
         shared.events.emit(Some(number), started);
-        self.keeper.give();
+        self.keeper.give(cell.wishes.stores_history());
         progress.kernel(self.keeper.report());
         let watcher = OutputEvents::new(shared, number);
         let keeper = &mut self.keeper;
@@ -333,6 +352,7 @@ impl Worker {
             caps: self.terms.caps,
             live,
             watcher: Some(Box::new(watcher)),
+            wishes: &cell.wishes,
         })
         .await
     }
@@ -388,7 +408,7 @@ impl Worker {
             _ => Successor::default(),
         };
         let story = Story {
-            execution_count: count.max(1),
+            execution_count: self.keeper.execution_count(),
             generation,
             reused: count > 1,
             first_cell: count <= 1,

@@ -104,6 +104,10 @@ impl Bare {
             session: "s",
             date: "2026-01-01T00:00:00Z",
             sink: Arc::clone(&sink) as _,
+            silent: false,
+            store_history: true,
+            user_expressions: None,
+            input: None,
         };
         let executing = tokio::time::timeout(SAFETY, self.kernel.execute(request));
         let CellEnd { ending, .. } = executing.await.expect("no end").unwrap();

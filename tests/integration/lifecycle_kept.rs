@@ -257,6 +257,10 @@ async fn a_cell_that_does_not_end_within_the_grace_is_killed() {
         session: "s",
         date: "2026-01-01T00:00:00Z",
         sink,
+        silent: false,
+        store_history: true,
+        user_expressions: None,
+        input: None,
     };
     let interrupting = async {
         until("the cell", || mark.exists()).await;
