@@ -70,7 +70,7 @@ def _candidates(before: str, namespace: dict[str, Any]) -> tuple[str, list[str]]
         value = _resolve(parts[:-1], namespace)
     except _Unknown:
         return prefix, []
-    return prefix, _matching(dir(value), prefix)
+    return prefix, _matching(_dir(value), prefix)
 
 
 def _matching(names: Iterable[Any], prefix: str) -> list[str]:
@@ -114,6 +114,13 @@ def _resolve(parts: list[str], namespace: dict[str, Any]) -> Any:
         except Exception:  # noqa: BLE001 - a property may raise anything
             raise _Unknown from None
     return value
+
+
+def _dir(value: Any) -> list[Any]:
+    try:
+        return dir(value)
+    except Exception:  # noqa: BLE001 - its __dir__ may raise anything
+        return list(object.__dir__(value))
 
 
 # Keys of a dict.

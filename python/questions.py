@@ -26,8 +26,11 @@ _HISTORY_BYTES = 2 << 20
 _IS_COMPLETE_BYTES = 1 << 20
 _ONLY_AST, _TOP_LEVEL_AWAIT = 0x400, 0x2000
 _ANSWERS = {
-    "complete_request": ("complete_reply", {"matches": [], "cursor_start": 0, "cursor_end": 0}),
-    "inspect_request": ("inspect_reply", {"found": False, "data": {}}),
+    "complete_request": (
+        "complete_reply",
+        {"matches": [], "cursor_start": 0, "cursor_end": 0, "metadata": {}},
+    ),
+    "inspect_request": ("inspect_reply", {"found": False, "data": {}, "metadata": {}}),
     "history_request": ("history_reply", {"history": []}),
     "is_complete_request": ("is_complete_reply", {"status": "unknown"}),
     "comm_info_request": ("comm_info_reply", {"comms": {}}),
@@ -36,20 +39,12 @@ _ANSWERS = {
 
 def answer(runner: Runner, parts: Parts) -> Generator[object, None, None]:
     """One request that is no cell; its reply ends it."""
-    _channel, header, data, more = parts
+    _channel, header, _data, more = parts
     try:
-        msg_type = loads(header)["msg_type"]
-        content = loads(data)
-        asked = loads(more[0]).get("warmcell") or {} if more is not None else {}
-        number = asked.get("question", 0)
+        msg_type, content, number = _read(parts)
+        reply_type, reply = _nothing(msg_type, content)
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        return
-    if msg_type in _COMMS:
-        reply_type, reply = "warmcell_comm_reply", {}
-    elif msg_type in _ANSWERS:
-        reply_type, empty = _ANSWERS[msg_type]
-        reply = {"status": "ok", **empty}
-    else:
+        # No request that is known here.
         return
     interrupts = runner.interrupts
     failure = None
@@ -58,11 +53,10 @@ def answer(runner: Runner, parts: Parts) -> Generator[object, None, None]:
     interrupts.begin(number)
     try:
         interrupts.arm(_answer.__code__)
-        if type(content) is dict:
-            if msg_type in _COMMS:
-                failure = yield from comms.handle(msg_type, header, content, more)
-            else:
-                reply = _answer(runner, msg_type, content)
+        if msg_type in _COMMS:
+            failure = yield from comms.handle(msg_type, header, content, more)
+        else:
+            reply = _answer(runner, msg_type, content)
     except LinkLost:
         raise
     except BaseException as error:  # noqa: BLE001 - see the module
@@ -80,6 +74,25 @@ def answer(runner: Runner, parts: Parts) -> Generator[object, None, None]:
     runner.link.send("shell", reply_type, header, reply)
     shown.request = None
     children.reap_adopted()
+
+
+def _read(parts: Parts) -> tuple[str, dict[str, Any], int]:
+    _channel, header, data, more = parts
+    asked = loads(more[0])["warmcell"] if more is not None else {}
+    content = loads(data)
+    return loads(header)["msg_type"], content if type(content) is dict else {}, asked["question"]
+
+
+def _nothing(msg_type: str, content: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The type of the reply, and one that tells nothing."""
+    if msg_type in _COMMS:
+        return "warmcell_comm_reply", {}
+    reply_type, empty = _ANSWERS[msg_type]
+    reply = {"status": "ok", **empty}
+    position = content.get("cursor_pos")
+    if msg_type == "complete_request" and type(position) is int and position >= 0:
+        reply["cursor_start"] = reply["cursor_end"] = position
+    return reply_type, reply
 
 
 def _answer(runner: Runner, msg_type: str, content: dict[str, Any]) -> dict[str, Any]:

@@ -365,6 +365,7 @@ impl Worker {
         received: &Arc<Received>,
     ) -> Outcome {
         let (count, generation) = (self.keeper.count(), self.keeper.generation());
+        let execution_count = self.keeper.execution_count();
         let earlier_loss = self.keeper.untold();
         let background = self.keeper.background(run.background.take());
         self.keeper.notice_trouble();
@@ -408,7 +409,7 @@ impl Worker {
             _ => Successor::default(),
         };
         let story = Story {
-            execution_count: self.keeper.execution_count(),
+            execution_count,
             generation,
             reused: count > 1,
             first_cell: count <= 1,
