@@ -15,6 +15,7 @@ fn printed(text: &str) -> Windowed {
         total,
         captured: total,
         omitted: 0,
+        omitted_from: total,
     }
 }
 

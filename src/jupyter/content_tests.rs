@@ -50,6 +50,7 @@ fn a_full_reply_is_read() {
         ename: "E".to_owned(),
         evalue: "v".to_owned(),
         traceback: vec!["a".to_owned(), "b\n".to_owned()],
+        user_expressions: None,
         warmcell: Some(CellReport {
             cell: 9,
             exit: Some(Exit {

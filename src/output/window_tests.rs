@@ -29,6 +29,7 @@ fn output_within_the_cap_is_unchanged() {
             total,
             captured: total,
             omitted: 0,
+            omitted_from: total,
         };
         assert_eq!(window(10, &[text.as_bytes()]), expected);
     }
