@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use super::content::{self, Failure};
 use super::hub::{Hub, Parent};
+use super::keyboard::Keyboard;
 use super::outbox::Outbox;
-use crate::execution::{LiveEvent, LiveOutput, Outcome};
+use crate::execution::{LiveEvent, LiveOutput, Outcome, Wishes};
 use crate::jupyter::{Channel, WantedCell};
+use crate::kernel::input_source;
 use crate::output::Characters;
 use crate::session::{Cell, Execution, Policy, Receipt};
 
@@ -38,16 +40,24 @@ pub(super) async fn run(
     client: &Outbox,
     parent: &Parent,
     wanted: WantedCell,
+    keyboard: &Keyboard,
     failed: impl FnOnce(),
 ) {
-    if wanted.code.trim().is_empty() {
+    if wanted.code.trim().is_empty() && wanted.user_expressions.is_none() {
         return nothing(hub, client, parent);
     }
+    let (source, questions) = wanted.allow_stdin.then(input_source).unzip();
     let cell = Cell {
         code: wanted.code.clone(),
         timeout: Some(TIMEOUT),
         max_tool_calls: Some(TOOL_CALLS),
         on_interrupt: ON_INTERRUPT,
+        wishes: Wishes {
+            silent: wanted.silent,
+            outside_history: !wanted.stores_history,
+            user_expressions: wanted.user_expressions,
+            input: source,
+        },
         ..Cell::default()
     };
     let (mut execution, mut own) = hub.execute(cell);
@@ -76,9 +86,19 @@ pub(super) async fn run(
     running.execution_count = begun.as_ref().ok().copied();
     running.begin(&wanted.code).await;
     let (outcome, receipt) = match begun {
-        Ok(_count) => running.follow(&mut execution, live).await,
+        Ok(_count) => {
+            let answering = keyboard.serve(hub, client, parent, questions);
+            let followed = running.follow(&mut execution, live);
+            // Whoever answers does so until the cell has ended.
+            tokio::select! {
+                biased;
+                end = followed => end,
+                never = answering => match never {},
+            }
+        }
         Err(finished) => finished,
     };
+    keyboard.forget();
     running.finish(client, &outcome, receipt, failed).await;
     drop((telling, own));
 }
@@ -142,7 +162,13 @@ impl Running<'_> {
                 let whole = self.stderr.whole(&bytes);
                 self.text("stderr", &whole).await;
             }
-            LiveEvent::Published(_) => {}
+            LiveEvent::Published(shown) => {
+                if !self.is_silent || shown.kind.is_comm() {
+                    self.hub
+                        .publish_shown(&shown, self.parent, self.execution_count)
+                        .await;
+                }
+            }
             LiveEvent::Result(text) => {
                 let content = content::execute_result(&text, self.execution_count);
                 self.show("execute_result", &content).await;
@@ -186,7 +212,11 @@ impl Running<'_> {
             0 => self.hub.execution_count(),
             count => count,
         };
-        let reply = content::execute_reply(failure.as_ref(), count);
+        let mut reply = content::execute_reply(failure.as_ref(), count);
+        let found = outcome.beside_streams.user_expressions.as_deref();
+        if let Some(found) = found.and_then(|found| serde_json::from_str(found).ok()) {
+            reply["user_expressions"] = found;
+        }
         let (hub, parent) = (self.hub, self.parent);
         hub.answer(
             client,

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::execution::{ErrorClass, Outcome, Status};
 use crate::jupyter::{Asked, ContentError, PROTOCOL_VERSION};
+use crate::session::Shown;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What front ends are told of a kernel whose state is lost: the next one is there, or will be.
@@ -80,6 +81,15 @@ pub(super) fn execute_result(text: &str, execution_count: Option<u64>) -> Value 
         "metadata": {},
         "execution_count": execution_count,
     })
+}
+
+/// What an event says that a cell shows.
+pub(super) fn shown(shown: &Shown) -> Value {
+    let transient = match &shown.display_id {
+        Some(id) => json!({ "display_id": id }),
+        None => json!({}),
+    };
+    json!({ "data": shown.data, "metadata": shown.metadata, "transient": transient })
 }
 
 /// How a cell failed.

@@ -17,7 +17,7 @@ use super::outbox::{Outbox, Why};
 use super::telling::{Own, Telling};
 use crate::execution::TurnWatch;
 use crate::ids::random_hex;
-use crate::jupyter::{Channel, RawMessage, header};
+use crate::jupyter::{Channel, Published, PublishedKind, RawMessage, header};
 use crate::session::{Attendance, Cell, Execution, Receipt, Session};
 
 /// A client that takes nothing is waited for so long, once: the same as at the rest of the door.
@@ -244,6 +244,21 @@ impl Hub {
         put(&self.state(), &message);
     }
 
+    /// Publishes what a cell shows, as it came, with patience.
+    pub(super) async fn publish_shown(
+        &self,
+        shown: &Published,
+        parent: &Parent,
+        execution_count: Option<u64>,
+    ) {
+        self.room().await;
+        let count = execution_count.filter(|_| shown.kind == PublishedKind::Result);
+        let content = Bytes::from(shown.content(count));
+        let msg_type = shown.kind.msg_type();
+        let message = self.raw_message(msg_type, Channel::Iopub, parent, content, Some(shown));
+        put(&self.state(), &message);
+    }
+
     /// A cell has begun: all are told, and those who come before its end.
     pub(super) fn begin_cell(&self, parent: &Parent, input: Option<&Value>) {
         let mut messages = vec![self.published("status", parent, &content::status("busy"))];
@@ -313,6 +328,18 @@ impl Hub {
         client.put(message, receipt);
     }
 
+    /// Answers one client with what a kernel has said.
+    pub(super) fn answer_raw(
+        &self,
+        client: &Outbox,
+        msg_type: &'static str,
+        parent: &Parent,
+        content: Bytes,
+    ) {
+        let message = self.raw_message(msg_type, Channel::Shell, parent, content, None);
+        client.put(message, None);
+    }
+
     /// Nothing more is published.
     pub(super) fn close(&self, sentence: &str) {
         for client in &self.state().clients {
@@ -331,6 +358,19 @@ impl Hub {
         parent: &Parent,
         content: &Value,
     ) -> Arc<Outgoing> {
+        // Values of ours have no key that is no string, so this does not fail.
+        let content = serde_json::to_vec(content).unwrap_or_default();
+        self.raw_message(msg_type, channel, parent, content.into(), None)
+    }
+
+    fn raw_message(
+        &self,
+        msg_type: &'static str,
+        channel: Channel,
+        parent: &Parent,
+        content: Bytes,
+        shown: Option<&Published>,
+    ) -> Arc<Outgoing> {
         self.session.touch();
         let number = self.messages.fetch_add(1, Ordering::Relaxed);
         let msg_id = format!("{}_{number}", self.id);
@@ -340,12 +380,14 @@ impl Hub {
             self.session.id(),
             &date(Timestamp::now()),
         );
-        // Values of ours have no key that is no string, so this does not fail.
-        let content = serde_json::to_vec(content).unwrap_or_default();
-        let message = RawMessage {
+        let mut message = RawMessage {
             parent_header: parent.0.clone(),
-            ..RawMessage::new(channel, header, content.into())
+            ..RawMessage::new(channel, header, content)
         };
+        if let Some(shown) = shown {
+            message.metadata = shown.metadata.clone();
+            message.buffers.clone_from(&shown.buffers);
+        }
         Arc::new(Outgoing {
             msg_type,
             msg_id,

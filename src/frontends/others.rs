@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use serde_json::json;
+
 use super::content::{self, Failure, IDLE, RESTARTING, STARTING};
 use super::hub::{Hub, Parent, date};
 use super::telling::{Telling, Whose};
@@ -139,10 +141,20 @@ impl Others {
         let (msg_type, content) = match kind {
             EventKind::Stdout { text } => ("stream", content::stream("stdout", &text)),
             EventKind::Stderr { text } => ("stream", content::stream("stderr", &text)),
-            EventKind::Result { data, .. } => (
+            EventKind::Result { data, shown: None } => (
                 "execute_result",
                 content::execute_result(&data, execution_count),
             ),
+            EventKind::Result {
+                shown: Some(shown), ..
+            } => {
+                let mut content = content::shown(&shown);
+                content["execution_count"] = execution_count.into();
+                ("execute_result", content)
+            }
+            EventKind::Display(shown) => ("display_data", content::shown(&shown)),
+            EventKind::UpdateDisplay(shown) => ("update_display_data", content::shown(&shown)),
+            EventKind::ClearOutput { wait } => ("clear_output", json!({ "wait": wait })),
             _ => return,
         };
         self.hub.publish_now(msg_type, parent, &content);

@@ -9,13 +9,15 @@ use serde_json::json;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::timeout;
 
+use super::asking::ask;
 use super::cell::{framed, run};
 use super::content::{self, Failure};
 use super::hub::{Hub, Joined, Parent};
+use super::keyboard::Keyboard;
 use super::message::Request;
 use super::outbox::{Outbox, Why};
 use crate::jupyter::{Asked, Channel, ContentError};
-use crate::session::Policy;
+use crate::session::{Policy, QuestionKind};
 
 /// Requests of one client that may wait.
 const MOST_WAITING: usize = 4_096;
@@ -29,6 +31,7 @@ pub struct Client {
     outbox: Arc<Outbox>,
     shell: Lane,
     control: Lane,
+    keyboard: Keyboard,
 }
 
 /// Requests that are answered one after the other.
@@ -56,6 +59,7 @@ impl Client {
             outbox: Arc::clone(&joined.outbox),
             shell: Lane::default(),
             control: Lane::default(),
+            keyboard: Keyboard::default(),
         });
         for channel in [Channel::Shell, Channel::Control] {
             tokio::spawn(Arc::clone(&client).serve(channel));
@@ -67,7 +71,13 @@ impl Client {
     /// client is cut off.
     pub fn take(self: &Arc<Self>, request: Request, room: OwnedSemaphorePermit) {
         if !matches!(request.channel, Channel::Shell | Channel::Control) {
-            // Nobody is asked for input, so an answer to that is nobody's.
+            if request.channel == Channel::Stdin
+                && request.msg_type == "input_reply"
+                && self.keyboard.answer(&request.content)
+            {
+                return;
+            }
+            // An answer to what was not asked.
             tracing::debug!(channel = ?request.channel, request.msg_type, "a message for nobody");
             return;
         }
@@ -135,7 +145,7 @@ impl Client {
                         self.abort_waiting();
                     }
                 };
-                run(hub, outbox, parent, wanted, failed).await;
+                run(hub, outbox, parent, wanted, &self.keyboard, failed).await;
             }
             Err(error) => {
                 self.abort_waiting();
@@ -180,6 +190,11 @@ impl Client {
             return self.kernel_info(channel, parent).await;
         }
         let asked = Asked::parse(msg_type, &request.content);
+        if channel == Channel::Shell
+            && let (Some(kind), Ok(asked)) = (QuestionKind::parse(msg_type), &asked)
+        {
+            return ask(hub, outbox, parent, kind, request, asked).await;
+        }
         let known = match &asked {
             Ok(asked) => content::plain_reply(msg_type, asked),
             Err(error) => content::plain_reply(msg_type, &Asked::default())

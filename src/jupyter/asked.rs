@@ -14,7 +14,7 @@ use super::lenient;
 pub struct Asked(Fields);
 
 /// The content of an `execute_request` that a front end has sent.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct WantedCell {
     /// The cell.
     pub code: String,
@@ -22,6 +22,12 @@ pub struct WantedCell {
     pub silent: bool,
     /// Whether the requests behind it are not to run if it fails.
     pub stops_on_error: bool,
+    /// Whether history keeps it.
+    pub stores_history: bool,
+    /// Whether the front end answers when it asks for input.
+    pub allow_stdin: bool,
+    /// What is to be evaluated after it; `None` where that is nothing.
+    pub user_expressions: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -106,6 +112,13 @@ impl Asked {
             code: value(self.0.code.as_deref()).unwrap_or_default(),
             silent: value(self.0.silent.as_deref()).unwrap_or(false),
             stops_on_error: value(self.0.stop_on_error.as_deref()).unwrap_or(true),
+            stores_history: value(self.0.store_history.as_deref()).unwrap_or(true),
+            // What says nothing can ask nobody.
+            allow_stdin: value(self.0.allow_stdin.as_deref()).unwrap_or(false),
+            user_expressions: self.0.user_expressions.clone().filter(|wanted| {
+                let inside = wanted.get().trim_start_matches('{');
+                inside.trim_start() != "}"
+            }),
         }
     }
 

@@ -64,7 +64,8 @@ impl PublishedKind {
         Self::ALL.into_iter().find(|it| it.msg_type() == msg_type)
     }
 
-    const fn is_comm(self) -> bool {
+    /// Whether it belongs to a comm.
+    pub const fn is_comm(self) -> bool {
         matches!(self, Self::CommOpen | Self::CommMessage | Self::CommClose)
     }
 }

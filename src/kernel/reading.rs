@@ -109,14 +109,17 @@ impl Actor {
             Channel::Stdin if msg_type == "input_request" && running.asked.is_none() => {
                 let asked = InputRequest::read(&message)
                     .map_err(|error| Death::BrokeProtocol(error.to_string()))?;
-                let answer = running.input.as_ref().map_or_else(
+                let input = running.input.clone();
+                // What it has printed stands before the question.
+                self.read_waiting();
+                let answer = input.map_or_else(
                     // Nobody may be asked: its sender is gone.
                     || oneshot::channel().1,
                     |input| input.ask(asked.prompt, asked.password),
                 );
-                running.asked = Some((asked.number, answer));
-                // What it has printed stands before the question.
-                self.read_waiting();
+                if let Some(running) = &mut self.running {
+                    running.asked = Some((asked.number, answer));
+                }
             }
             _ => {
                 running.dropped += 1;

@@ -1,0 +1,68 @@
+//! What cells ask of the one who sits before the front end that has sent them.
+
+use std::convert::Infallible;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::hub::{Hub, Parent};
+use super::outbox::Outbox;
+use crate::jupyter::Channel;
+use crate::kernel::{InputQuestion, InputQuestions};
+
+/// The question of a client's cell that waits for an answer, if one does.
+#[derive(Debug, Default)]
+pub(super) struct Keyboard(Mutex<Option<InputQuestion>>);
+
+impl Keyboard {
+    /// Hands the questions of a cell to its client, for as long as the cell runs.
+    pub(super) async fn serve(
+        &self,
+        hub: &Hub,
+        client: &Outbox,
+        parent: &Parent,
+        questions: Option<InputQuestions>,
+    ) -> Infallible {
+        if let Some(mut questions) = questions {
+            loop {
+                tokio::select! {
+                    question = questions.next() => {
+                        let Some(question) = question else { break };
+                        let content =
+                            json!({ "prompt": question.prompt, "password": question.password });
+                        *self.waiting() = Some(question);
+                        hub.answer(client, Channel::Stdin, "input_request", parent, &content, None);
+                    }
+                    // Its cell goes on, and nobody answers it any more.
+                    () = client.ended() => break,
+                }
+            }
+            // What is asked from now on is told at once that nobody answers.
+            drop(questions);
+            self.forget();
+        }
+        std::future::pending().await
+    }
+
+    /// The client has answered; false if it was not asked.
+    pub(super) fn answer(&self, content: &[u8]) -> bool {
+        let Some(question) = self.waiting().take() else {
+            return false;
+        };
+        let content: Value = serde_json::from_slice(content).unwrap_or_default();
+        // What is no text is no answer.
+        if let Some(text) = content.get("value").and_then(Value::as_str) {
+            question.answer(text);
+        }
+        true
+    }
+
+    /// Nobody waits for an answer any more.
+    pub(super) fn forget(&self) {
+        self.waiting().take();
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Option<InputQuestion>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
