@@ -123,7 +123,7 @@ impl Published {
     /// If its content is no JSON object, or a buffer that holds data is no JSON.
     pub fn read(kind: PublishedKind, message: RawMessage) -> Result<Self, ContentError> {
         let fault = |reason: String| ContentError {
-            message: kind.msg_type(),
+            message: kind.msg_type().into(),
             reason,
         };
         let mut rest: BTreeMap<String, Box<RawValue>> =
@@ -270,7 +270,7 @@ impl InputRequest {
     pub fn read(message: &RawMessage) -> Result<Self, ContentError> {
         let InputContent { prompt, password } =
             lenient::read(&message.content).map_err(|error| ContentError {
-                message: "input_request",
+                message: "input_request".into(),
                 reason: error.to_string(),
             })?;
         Ok(Self {

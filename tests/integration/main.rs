@@ -73,6 +73,7 @@ mod server_hostile;
 mod server_interrupts;
 mod server_jupyter;
 mod server_jupyter_hostile;
+mod server_jupyter_messages;
 mod server_jupyter_requests;
 mod server_jupyter_rest;
 mod server_jupyter_states;

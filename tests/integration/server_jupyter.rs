@@ -189,12 +189,12 @@ async fn what_is_silent_shows_nothing_and_what_is_empty_does_nothing() {
     let empty = ["busy", "execute_reply ok", "idle"];
     assert_eq!(client.run(" \n").await, empty);
     let words = client.run("x").await;
-    assert!(words.contains(&"[2]: 2".to_owned()), "{words:?}");
+    assert!(words.contains(&"[1]: 2".to_owned()), "{words:?}");
     house.close().await;
 }
 
 #[tokio::test]
-async fn what_is_not_built_is_answered_plainly() {
+async fn what_is_asked_before_the_first_cell_is_answered() {
     let house = House::open().await;
     let session = house.session("a");
     let mut client = house.client(&session, Form::V1).await;
@@ -232,9 +232,10 @@ async fn what_is_not_built_is_answered_plainly() {
     assert_eq!(
         answers,
         [
-            json!({ "status": "unknown" }),
+            json!({ "status": "complete" }),
             json!({
-                "status": "ok", "matches": [], "cursor_start": 3, "cursor_end": 3, "metadata": {}
+                "status": "ok", "matches": ["print"], "cursor_start": 0, "cursor_end": 3,
+                "metadata": {}
             }),
             json!({ "status": "ok", "found": false, "data": {}, "metadata": {} }),
             json!({ "status": "ok", "history": [] }),
