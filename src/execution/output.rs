@@ -97,7 +97,7 @@ impl CellOutput {
     fn publish(&mut self, shown: Published) {
         let text = shown.text();
         if shown.kind == PublishedKind::Result {
-            self.result = text.clone();
+            self.result.clone_from(&text);
             if shown.data.mimes().eq(["text/plain"]) {
                 return self.hand_on(|| LiveEvent::Result(text.unwrap_or_default()));
             }

@@ -49,7 +49,10 @@ impl Transcript {
             self.more += 1;
             return;
         }
-        let end = text.floor_char_boundary(TEXT_BYTES);
+        let mut end = text.len().min(TEXT_BYTES);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
         let (text, rest) = text.split_at(end);
         let cut = if rest.is_empty() { "" } else { "..." };
         self.put(&format!("{text}{cut}\n"));

@@ -214,8 +214,11 @@ impl Running<'_> {
         };
         let mut reply = content::execute_reply(failure.as_ref(), count);
         let found = outcome.beside_streams.user_expressions.as_deref();
-        if let Some(found) = found.and_then(|found| serde_json::from_str(found).ok()) {
-            reply["user_expressions"] = found;
+        if let (Some(reply), Some(found)) = (
+            reply.as_object_mut(),
+            found.and_then(|found| serde_json::from_str(found).ok()),
+        ) {
+            reply.insert("user_expressions".to_owned(), found);
         }
         let (hub, parent) = (self.hub, self.parent);
         hub.answer(

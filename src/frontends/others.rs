@@ -149,7 +149,9 @@ impl Others {
                 shown: Some(shown), ..
             } => {
                 let mut content = content::shown(&shown);
-                content["execution_count"] = execution_count.into();
+                if let Some(content) = content.as_object_mut() {
+                    content.insert("execution_count".to_owned(), execution_count.into());
+                }
                 ("execute_result", content)
             }
             EventKind::Display(shown) => ("display_data", content::shown(&shown)),

@@ -15,6 +15,7 @@ pub struct Asked(Fields);
 
 /// The content of an `execute_request` that a front end has sent.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
 pub struct WantedCell {
     /// The cell.
     pub code: String,

@@ -194,7 +194,7 @@ impl Session {
         }
         let permit = std::sync::Arc::clone(&self.questions)
             .try_acquire_owned()
-            .map_err(|_| AskError::Full)?;
+            .map_err(|_full| AskError::Full)?;
         let (answer, answered) = oneshot::channel();
         let job = AskJob {
             question,

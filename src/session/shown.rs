@@ -59,7 +59,11 @@ impl Shown {
             });
         }
         let mut text = published.data.text_plain().unwrap_or_default();
-        text.truncate(text.floor_char_boundary(TEXT_BYTES));
+        let mut end = text.len().min(TEXT_BYTES);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
         let omitted = published.data.mimes().filter(|mime| *mime != "text/plain");
         Some(Self {
             data: to_raw_value(&serde_json::json!({ "text/plain": text })).ok()?,

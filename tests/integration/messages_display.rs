@@ -358,7 +358,9 @@ async fn those_who_watch_see_displays_as_events() {
     while let Some(event) = events.next().await {
         match event.kind {
             EventKind::CellFinished { .. } => break,
-            EventKind::CellQueued | EventKind::CellStarted | EventKind::KernelState { .. } => {}
+            EventKind::CellQueued
+            | EventKind::CellStarted { .. }
+            | EventKind::KernelState { .. } => {}
             _ => {
                 let mut event = serde_json::to_value(&event).unwrap();
                 for key in ["seq", "at", "session", "generation"] {
