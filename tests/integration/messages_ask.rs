@@ -257,7 +257,7 @@ async fn history_is_that_of_the_kernel() {
     .await;
 }
 
-/// What the package comm from PyPI has, as far as its makers promise it.
+/// What the package comm from `PyPI` has, as far as its makers promise it.
 const COMM: &str = "\
 class BaseComm:
     def __init__(self, target_name='comm', data=None, metadata=None, buffers=None, comm_id=None,

@@ -75,7 +75,7 @@ print('end')
             expected.push(plain(&n.to_string()));
             expected.push(Seen::Out("raw\nchild\n".to_owned()));
             expected.push(plain("d"));
-            text.push_str(&format!("{out}{n}\nraw\nchild\nd\n"));
+            text = [text, format!("{out}{n}\nraw\nchild\nd\n")].concat();
         }
         expected.push(Seen::Out("end\n".to_owned()));
         assert_eq!(seen, expected, "{version}");
@@ -254,7 +254,7 @@ for n in range(3): display({'text/plain': str(n), 'a/b': '\\u00e9' * 600_000}, r
         );
         assert_eq!(
             data["image/png"].as_str().unwrap().len(),
-            ((2 << 20) + 2) / 3 * 4,
+            (2_usize << 20).div_ceil(3) * 4,
             "{version}"
         );
         assert_eq!(
