@@ -6,6 +6,7 @@ use super::live::LiveEvent;
 use super::output::{CellOutput, Collected};
 use super::text::{RESULT_CHARS, Text, round_2};
 use super::{BesideStreams, Caps, ErrorClass, KernelReport, Outcome, Status};
+use crate::jupyter::{Published, PublishedKind};
 use crate::kernel::CellSink;
 
 /// What has come of a cell.
@@ -30,6 +31,10 @@ impl Seen {
             LiveEvent::Stdout(bytes) => self.output.stdout(bytes),
             LiveEvent::Stderr(bytes) => self.output.stderr(bytes),
             LiveEvent::Result(text) => self.result = Some(text.clone()),
+            LiveEvent::Published(shown) if shown.kind == PublishedKind::Result => {
+                self.result = shown.text();
+            }
+            LiveEvent::Published(shown) => self.output.publish(Published::clone(shown)),
         }
     }
 

@@ -94,7 +94,8 @@ impl CellOutput {
         }
     }
 
-    fn publish(&mut self, shown: Published) {
+    /// The cell shows something.
+    pub(super) fn publish(&mut self, shown: Published) {
         let text = shown.text();
         if shown.kind == PublishedKind::Result {
             self.result.clone_from(&text);
