@@ -1,13 +1,16 @@
 //! The cell that runs, and those who interrupt it: they see what comes of it.
 
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::session::Shared;
 use super::{Policy, Session};
-use crate::execution::{Interrupt, KernelReport, Outcome, ReportedState, Status};
+use crate::execution::{Interrupt, KernelReport, LossReason, Outcome, ReportedState, Status};
 
 /// The cell that runs.
 #[derive(Debug)]
@@ -68,6 +71,30 @@ impl Policy {
             Self::Restart => cell.force(),
             Self::Interrupt => cell.cancel_in_place(),
         }
+    }
+}
+
+impl Shared {
+    pub(super) fn asking(&self) -> MutexGuard<'_, Option<Interrupt>> {
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why a cell is ended that nobody has interrupted; `None` if the session goes on as it is.
+    pub(super) fn ends_cells(&self) -> Option<LossReason> {
+        if self.closed.load(Ordering::Acquire) {
+            return Some(LossReason::SessionClosed);
+        }
+        let being_reset = self.being_reset.load(Ordering::Acquire);
+        being_reset.then_some(LossReason::Reset)
+    }
+
+    /// What is to be said of the kernel with a cell that did not run.
+    pub(super) fn untouched(&self) -> KernelReport {
+        let generation = self.generation.load(Ordering::Relaxed);
+        if self.closed.load(Ordering::Acquire) && generation > 0 {
+            return KernelReport::untouched(generation, 1).lost(LossReason::SessionClosed);
+        }
+        KernelReport::untouched(generation, self.facts.given())
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) struct Keeper {
     /// Cells that this kernel was given.
     pub(super) count: u64,
     /// How many of them have no number.
-    unnumbered: u64,
+    pub(super) unnumbered: u64,
     pub(super) generation: u64,
     pub(super) untold: Untold,
     /// What is to be told with the next result: which Python was taken instead of one that was
@@ -117,18 +117,6 @@ impl Keeper {
     /// Cells that this kernel was given.
     pub(super) fn count(&self) -> u64 {
         self.count
-    }
-
-    /// The number of the latest cell of this kernel that has one, as in `<cell N>`.
-    pub(super) fn execution_count(&self) -> u64 {
-        self.count.max(1) - self.unnumbered.min(self.count)
-    }
-
-    /// The kernel is given a cell; one that history does not keep has no number of its own.
-    pub(super) fn give(&mut self, has_number: bool) {
-        self.count += 1;
-        self.unnumbered += u64::from(!has_number);
-        self.trigger(Trigger::CellSent, "a cell was sent");
     }
 
     /// The cell is to end, and the kernel is left alive for now.

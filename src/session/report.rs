@@ -2,8 +2,21 @@
 
 use super::keeper::Keeper;
 use crate::execution::{KernelReport, ReportedState};
+use crate::kernel::Trigger;
 
 impl Keeper {
+    /// The number of the latest cell of this kernel that has one, as in `<cell N>`.
+    pub(super) fn execution_count(&self) -> u64 {
+        self.count.max(1) - self.unnumbered.min(self.count)
+    }
+
+    /// The kernel is given a cell; one that history does not keep has no number of its own.
+    pub(super) fn give(&mut self, has_number: bool) {
+        self.count += 1;
+        self.unnumbered += u64::from(!has_number);
+        self.trigger(Trigger::CellSent, "a cell was sent");
+    }
+
     /// What can be said of the kernel while a cell runs.
     pub(super) fn report(&self) -> KernelReport {
         let state = if self.count <= 1 {

@@ -22,7 +22,7 @@ use super::{
     Variables,
 };
 use crate::execution::{
-    ErrorClass, Interrupt, KernelReport, LiveEvent, LiveOutput, LossReason, Outcome, live_output,
+    ErrorClass, Interrupt, KernelReport, LiveEvent, LiveOutput, Outcome, live_output,
 };
 use crate::process::{Usage, directory_of, usage};
 use crate::tools::ToolTable;
@@ -65,28 +65,6 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn current(&self) -> MutexGuard<'_, Option<Current>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn asking(&self) -> MutexGuard<'_, Option<Interrupt>> {
-        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Why a cell is ended that nobody has interrupted; `None` if the session goes on as it is.
-    pub(super) fn ends_cells(&self) -> Option<LossReason> {
-        if self.closed.load(Ordering::Acquire) {
-            return Some(LossReason::SessionClosed);
-        }
-        let being_reset = self.being_reset.load(Ordering::Acquire);
-        being_reset.then_some(LossReason::Reset)
-    }
-
-    /// What is to be said of the kernel with a cell that did not run.
-    pub(super) fn untouched(&self) -> KernelReport {
-        let generation = self.generation.load(Ordering::Relaxed);
-        if self.closed.load(Ordering::Acquire) && generation > 0 {
-            return KernelReport::untouched(generation, 1).lost(LossReason::SessionClosed);
-        }
-        KernelReport::untouched(generation, self.facts.given())
     }
 
     /// A cell has its result.
