@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::json;
+use tokio::sync::Semaphore;
 
 use super::listen::Listeners;
 use super::routes::{Routes, socket_of};
@@ -27,6 +28,7 @@ const WITHOUT_REPLY: [&str; 4] = ["comm_open", "comm_msg", "comm_close", "input_
 pub struct JupyterKernel {
     sockets: Sockets,
     outbox: Arc<Outbox>,
+    client: Arc<Client>,
     routes: Arc<Mutex<Routes>>,
     /// Before each topic.
     topics: String,
@@ -69,8 +71,10 @@ impl JupyterKernel {
         let joined = frontends.join(session, Arc::clone(&outbox));
         let client = Client::start(&joined);
         let routes = Arc::new(Mutex::new(Routes::default()));
-        let entering = Arc::clone(&routes);
-        let handler = Box::new(move |incoming| take(&client, &entering, incoming));
+        let handler = {
+            let (client, routes) = (Arc::clone(&client), Arc::clone(&routes));
+            Box::new(move |incoming| take(&client, &routes, incoming))
+        };
         let welcome = {
             let id = id.clone();
             Box::new(move |topic: &str| welcome(&id, topic))
@@ -78,6 +82,7 @@ impl JupyterKernel {
         Self {
             sockets: Sockets::serve(listeners, signer, handler, welcome),
             outbox,
+            client,
             routes,
             topics: format!("kernel.{id}."),
             joined,
@@ -139,6 +144,10 @@ impl JupyterKernel {
         let is_sent = self
             .sockets
             .send(socket_of(message.channel), &to, message.clone());
+        if message.channel == Channel::Stdin && !is_sent {
+            // Whoever has sent the cell has no keyboard.
+            nobody_answers(&self.client);
+        }
         if let Some(receipt) = receipt.filter(|_| is_sent) {
             receipt.sign();
         }
@@ -166,6 +175,13 @@ fn take(client: &Arc<Client>, routes: &Mutex<Routes>, incoming: Incoming) {
         message,
         room,
     } = incoming;
+    if channel == Channel::Stdin {
+        let routes = routes.lock().unwrap_or_else(PoisonError::into_inner);
+        if !routes.was_asked(&sender) {
+            tracing::warn!("an answer of somebody who was not asked was dropped");
+            return;
+        }
+    }
     let is_answered = match Header::parse(&message.header) {
         Ok(header) => !WITHOUT_REPLY.contains(&header.msg_type.as_str()),
         Err(_) => false,
@@ -181,6 +197,17 @@ fn take(client: &Arc<Client>, routes: &Mutex<Routes>, incoming: Incoming) {
             client.take(request, room);
         }
         Err(error) => tracing::warn!(?channel, %error, "a message was dropped"),
+    }
+}
+
+/// Ends the question that waits.
+fn nobody_answers(client: &Arc<Client>) {
+    let header = header(&random_hex(16), "input_reply", "warmcell", "");
+    // One without a value.
+    let reply = Request::new(Channel::Stdin, header, Bytes::from_static(b"{}"));
+    let room = Arc::new(Semaphore::new(1)).try_acquire_owned();
+    if let (Ok(reply), Ok(room)) = (reply, room) {
+        client.take(reply, room);
     }
 }
 

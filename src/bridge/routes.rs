@@ -18,6 +18,8 @@ pub(super) struct Routes {
     known: HashMap<Bytes, Route>,
     order: VecDeque<(Bytes, u64)>,
     count: u64,
+    /// Who was asked last for input.
+    asked: Option<Sender>,
 }
 
 #[derive(Debug)]
@@ -45,7 +47,8 @@ impl Routes {
     /// Whom a message is for that a request has caused. A reply is the last one.
     pub(super) fn find(&mut self, channel: Channel, header: &[u8]) -> Option<Sender> {
         if channel == Channel::Stdin {
-            return self.known.get(header).map(|route| route.sender.clone());
+            self.asked = self.known.get(header).map(|route| route.sender.clone());
+            return self.asked.clone();
         }
         let route = self.known.remove(header)?;
         // Where it is the oldest there is nothing left to be remembered for.
@@ -55,6 +58,13 @@ impl Routes {
             self.order.pop_front();
         }
         Some(route.sender)
+    }
+
+    /// Whether this is who was asked last for input: by the identity of its connections, which is the
+    /// same on all of them.
+    pub(super) fn was_asked(&self, sender: &Sender) -> bool {
+        let asked = self.asked.as_ref().and_then(|asked| asked.first());
+        asked.is_some() && asked == sender.first()
     }
 
     fn forget(&mut self, header: &Bytes, number: u64) {
@@ -95,7 +105,9 @@ mod tests {
         for number in 0..3 {
             routes.enter(&header(number), sender(number));
         }
+        assert!(!routes.was_asked(&sender(1)));
         assert_eq!(routes.find(Channel::Stdin, &header(1)), Some(sender(1)));
+        assert!(routes.was_asked(&sender(1)) && !routes.was_asked(&sender(2)));
         assert_eq!(routes.find(Channel::Shell, &header(1)), Some(sender(1)));
         assert_eq!(routes.find(Channel::Shell, &header(1)), None);
         assert_eq!(routes.order.len(), 3);

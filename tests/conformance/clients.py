@@ -60,6 +60,18 @@ def blocking():
     content, messages = run(client, "print('unseen'); y = 1", silent=True)
     check([m["msg_type"] for m in messages], ["status", "status"])
 
+    content, messages = run(
+        client,
+        "name = input('who? ')\nprint(name)",
+        allow_stdin=True,
+        stdin_hook=lambda question: client.input(question["content"]["prompt"] + "me"),
+    )
+    check(outputs(messages), ("who? me\n", []))
+    content, _ = run(client, "input()", allow_stdin=False)
+    check(content["status"], "error")
+    reply = client.complete("zi", reply=True, timeout=SOON)["content"]
+    check(reply["matches"], ["zip"])
+
     # A second client, attached by the file alone.
     other = BlockingKernelClient(connection_file=manager.connection_file)
     other.load_connection_file()

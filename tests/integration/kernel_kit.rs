@@ -269,7 +269,8 @@ impl FrontEnd {
         self.request("execute_request", &json!({ "code": code }))
     }
 
-    fn read(&self, frames: Vec<Bytes>) -> Message {
+    /// Takes a message apart, whose signature must be right.
+    pub fn read(&self, frames: Vec<Bytes>) -> Message {
         let limits = MultipartLimits {
             content: 100 << 20,
             ..MultipartLimits::from_front_end()

@@ -240,6 +240,56 @@ async fn a_front_end_that_comes_again_takes_its_name_over() {
 }
 
 #[tokio::test]
+async fn who_has_sent_a_cell_is_asked_and_nobody_else_may_answer() {
+    let kernel = Kernel::start();
+    let mut asked = FrontEnd::new(&kernel.connection, "asked");
+    let mut other = FrontEnd::new(&kernel.connection, "other");
+    let ask = json!({ "code": "print(input('name? '))", "allow_stdin": true });
+    // Without a connection to the socket for that nobody is there to be asked.
+    asked.request("execute_request", &ask);
+    assert_eq!(asked.reply().content["status"], "error");
+
+    let mut stdin = Wire::connect(&kernel.connection, SocketName::Stdin, "asked");
+    let mut strange = Wire::connect(&kernel.connection, SocketName::Stdin, "other");
+    let header = asked.request("execute_request", &ask);
+    let frames = stdin.frames();
+    let question = asked.read(frames);
+    assert_eq!(
+        (question.kind(), &*question.parent),
+        ("input_request", &*header)
+    );
+    assert_eq!(
+        question.content,
+        json!({ "prompt": "name? ", "password": false })
+    );
+    for (wire, front_end, value) in [
+        (&mut strange, &mut other, "a stranger"),
+        (&mut stdin, &mut asked, "a friend"),
+    ] {
+        let reply = front_end.header("input_reply");
+        let frames = front_end.frames(&reply, &json!({ "value": value }));
+        wire.send(&frames);
+        // Behind it: the first one has come when the second is sent.
+        if value == "a stranger" {
+            wire.write(b"\x04\x07\x04PING\0\x10");
+            assert!(matches!(
+                wire.item(),
+                Some(ZmtpItem::Command(ZmtpCommand::Pong))
+            ));
+        }
+    }
+    assert_eq!(asked.reply().content["status"], "ok");
+    let printed: String = asked
+        .all_of(&header)
+        .iter()
+        .filter(|it| it.kind() == "stream")
+        .map(|it| it.content["text"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(printed, "a friend\n");
+    kernel.close().await;
+}
+
+#[tokio::test]
 async fn subscriptions_are_by_topic_and_each_is_welcomed() {
     let kernel = Kernel::start();
     let mut front_end = kernel.front_end();
