@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::kernel_kit::Kernel;
 use crate::support::{Place, finish, python, text};
 
 /// The Python that has the suites; `None`, and a loud word, if it is not there.
@@ -125,6 +126,24 @@ async fn the_clients_of_jupyter_client_start_use_and_end_our_kernel() {
     // Each of two managers starts it, and starts it again.
     assert_eq!(jupyter.starts(), 4, "{said}");
     jupyter.place.assert_no_survivors().await;
+}
+
+#[tokio::test]
+async fn the_console_attaches_to_a_kernel_and_leaves_it() {
+    let Some(suites) = suites() else { return };
+    let kernel = Kernel::start();
+    let mut command = kernel.place.command(suites.to_str().unwrap());
+    command
+        .arg(script("console.py"))
+        .arg(&kernel.file)
+        .current_dir(kernel.place.work());
+    let output = tokio::task::spawn_blocking(move || finish(&mut command));
+    let output = output.await.unwrap();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(said.contains("OK\n"), "{said}");
+    let mut front_end = kernel.front_end();
+    assert_eq!(front_end.run("print(x)").0, "42\n");
+    kernel.close().await;
 }
 
 #[tokio::test]
