@@ -4,6 +4,7 @@
 //! - `message`: channels, a message as uncut bytes, and the header;
 //! - `content`: typed views of the contents that Warmcell itself makes or reads;
 //! - `asked`: requests of front ends, and what they must hold;
+//! - `foreign`: what kernels say that are not ours;
 //! - `variables`: what a kernel lists of its variables;
 //! - `plain`: the few messages that nearly every cell makes, read without detours;
 //! - `lenient`: how JSON that Python wrote, and Rust would refuse, is read all the same;
@@ -19,6 +20,7 @@ mod asked;
 mod connection;
 mod content;
 mod error;
+mod foreign;
 mod frame;
 pub mod fuzzing;
 mod fuzzing_wire;
@@ -40,6 +42,7 @@ pub use content::{
     Exit, MimeBundle, Names, ReplyStatus,
 };
 pub use error::{ContentError, FrameError, HeaderError};
+pub use foreign::{Expressions, KernelInfo, StatusContent, StreamContent};
 pub use frame::{FrameReader, Limits, decode_body, encode};
 pub use fuzzing_wire::exercise_wire;
 pub use kernelspec::{

@@ -10,6 +10,18 @@ use super::{CellEnd, Death, Ending};
 use crate::jupyter::{Channel, ExecuteReply, Header, RawMessage};
 use crate::process::{PipeReader, ReadOutcome};
 
+/// Said by the bridge of a kernel that is not ours, and that has done what no kernel may.
+const BRIDGE_FAULT: &str = "warmcell_fault";
+/// Characters of what it says.
+const FAULT_CHARS: usize = 500;
+
+fn reason_of(message: &RawMessage) -> String {
+    let content: Option<serde_json::Value> = serde_json::from_slice(&message.content).ok();
+    let reason = content.as_ref().and_then(|it| it.get("reason")?.as_str());
+    let reason = reason.unwrap_or("it said no more");
+    reason.chars().take(FAULT_CHARS).collect()
+}
+
 impl Actor {
     // Messages.
 
@@ -34,6 +46,9 @@ impl Actor {
         {
             question.answered(&message.content);
             return Ok(());
+        }
+        if message.channel == Channel::Control && header.msg_type == BRIDGE_FAULT {
+            return Err(Death::BrokeProtocol(reason_of(&message)));
         }
         let Some(running) = &mut self.running else {
             tracing::debug!(msg_type = %header.msg_type, "a message between cells was dropped");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::support::{Place, finish, python, text};
 
 /// The Python that has the suites; `None`, and a loud word, if it is not there.
-fn suites() -> Option<PathBuf> {
+pub fn suites() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/conformance");
     let python = folder.join("bin/python");
     if folder.join("key").exists() && python.exists() {
