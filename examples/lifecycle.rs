@@ -17,6 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         umask: 0o022,
         limits: None,
         python: std::env::var_os("PYTHON").map(PathBuf::from),
+        kernel: None,
     };
     let session = registry.session("main", &caller)?;
     show(

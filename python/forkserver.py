@@ -180,9 +180,9 @@ class Forkserver:
 
     def _handle(self, message: dict[str, Any], data: bytes, fds: list[int]) -> bool:
         operation = message["op"]
-        if operation in ("fork", "job"):
+        if operation in ("fork", "job", "exec"):
             # With many at once, a look at all of them after each would be the most of the work.
-            if operation == "job" or not self._use_spare(message["id"], data, fds):
+            if operation != "fork" or not self._use_spare(message["id"], data, fds):
                 self._fork(orders.read(message, fds), fds)
             return False
         if operation == "ack":
@@ -210,14 +210,14 @@ class Forkserver:
             self._kill(pid)
 
     def _fork(self, message: dict[str, Any], fds: list[int]) -> None:
-        is_job = message["op"] == "job"
+        is_job, is_program = message["op"] == "job", message["op"] == "exec"
         if is_job:
             owner = self._children.get(message["kernel"])
             if owner is None or owner.reported:
                 # The order was on its way while the kernel ended: nothing would end the job.
                 self._send({"op": "failed", "id": message["id"], "errno": errno.ESRCH})
                 return
-        if not is_job:
+        if not is_job and not is_program:
             # Here, and not in fresh copies of pages; most kernels of a forkserver have the same.
             enter_environment(_of_all_sessions(message["env"]))
         held = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
@@ -231,6 +231,11 @@ class Forkserver:
         if pid == 0:
             if is_job:
                 job.become(message, fds, inherited, self._pid)
+            if is_program:
+                # Rare, so that other kernels do not pay for it.
+                from . import program
+
+                program.become(message, fds, inherited, self._pid)
             kept = list(fds)
             fds.clear()
             self._become_kernel(lambda: (message, kept), inherited)

@@ -44,6 +44,7 @@ const PACKAGE: &[(&str, &str)] = &[
         "platform_calls.py",
         include_str!("../python/platform_calls.py"),
     ),
+    ("program.py", include_str!("../python/program.py")),
     ("questions.py", include_str!("../python/questions.py")),
     ("reports.py", include_str!("../python/reports.py")),
     ("reserve.py", include_str!("../python/reserve.py")),
@@ -55,6 +56,9 @@ const PACKAGE: &[(&str, &str)] = &[
     ("trackers.py", include_str!("../python/trackers.py")),
     ("variables.py", include_str!("../python/variables.py")),
 ];
+
+/// What a Python kernel that is not ours is given.
+pub const FOREIGN: &str = include_str!("../python/foreign.py");
 
 /// The shim that cells import; the stubs of the tools are added to it.
 pub const HERMES_TOOLS: &str = include_str!("../python/hermes_tools.py");
@@ -326,6 +330,7 @@ mod tests {
             .filter(|name| {
                 Path::new(name).extension().is_some_and(|it| it == "py")
                     && name != "hermes_tools.py"
+                    && name != "foreign.py"
             })
             .collect();
         there.sort();

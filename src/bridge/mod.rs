@@ -1,5 +1,6 @@
 //! ZeroMQ in front of a session: a kernel that any front end of Jupyter can talk to.
 //!
+//! - [`foreign`]: the other way round, a kernel that is not ours behind a link;
 //! - `kernel`: a session as a kernel; - `routes`: the way back of a reply;
 //! - `file`: the connection file; - `listen`: sockets that listen; - `sockets`: the five sockets of a
 //!   kernel, who is connected to them, and what is published; - `connected`: one connection;
@@ -11,6 +12,7 @@
 mod connected;
 mod error;
 mod file;
+pub mod foreign;
 mod kernel;
 mod listen;
 mod queue;

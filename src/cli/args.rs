@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::args_kernel::{KernelArguments, KernelspecArguments};
 use super::args_sessions::{ServeArguments, SessionsArguments};
-use super::{exec, exit, kernel, kernelspec, serve, sessions, show, streams};
+use super::{bridge, exec, exit, kernel, kernelspec, serve, sessions, show, streams};
 use crate::config::Limits;
 use crate::execution::{ErrorClass, KernelReport, Outcome};
 use crate::process::survive_file_size_limit;
@@ -40,6 +40,9 @@ enum Command {
     Kernelspec(KernelspecArguments),
     /// Be a kernel of a Jupyter front end.
     Kernel(KernelArguments),
+    /// Stand before a kernel that is not ours; started by a manager, not by hand.
+    #[command(hide = true)]
+    Bridge,
 }
 
 const EXEC_HELP: &str = "\
@@ -117,6 +120,10 @@ pub(super) struct ExecArguments {
     /// The Python to use; no other is tried. Otherwise that of `VIRTUAL_ENV`, else python3 on PATH.
     #[arg(long, value_name = "PATH")]
     pub(super) python: Option<PathBuf>,
+
+    /// A kernel that is not ours, by the name of its kernelspec (`warmcell kernelspec list`).
+    #[arg(long, value_name = "NAME", conflicts_with = "python")]
+    pub(super) kernel: Option<String>,
 
     /// The working directory of the kernel.
     #[arg(long, value_name = "DIR")]
@@ -212,6 +219,7 @@ pub fn main() -> ExitCode {
         Command::Serve(arguments) => serve::main(&arguments),
         Command::Kernel(arguments) => kernel::main(&arguments),
         Command::Kernelspec(arguments) => kernelspec::main(&arguments),
+        Command::Bridge => bridge::main(),
     }
 }
 

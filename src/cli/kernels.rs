@@ -17,7 +17,7 @@ use crate::execution::{
     ErrorClass, Interrupt, KernelReport, LiveEvent, LiveOutput, LiveSender, LossReason, Outcome,
     live_output,
 };
-use crate::server::{CallerOrder, CellOrder, LimitsOrder, NiceOrder};
+use crate::server::{CallerOrder, CellOrder, KernelOrder, LimitsOrder, NiceOrder};
 use crate::session::{Cell, Ended, Registry, Session};
 use crate::tools::Grant;
 
@@ -141,6 +141,7 @@ impl Remote {
                 limits: Some(LimitsOrder(limits.bounds)),
                 nice: limits.nice.map(NiceOrder),
                 python: caller.python,
+                kernel: caller.kernel.map(|it| KernelOrder::Found(Box::new(it))),
                 directory,
             },
             opened: Arc::default(),

@@ -77,7 +77,10 @@ fn row(session: &Value) -> [String; 6] {
         text("/state"),
         text("/cells"),
         text("/kernel_pid"),
-        text("/python/version"),
+        match session.get("kernel") {
+            Some(name) => shown(Some(name)),
+            None => text("/python/version"),
+        },
         manager,
     ]
 }
@@ -150,12 +153,18 @@ pub(super) fn show(session: &Value) -> io::Result<()> {
         ),
     ];
     if session.get("kernel_pid").is_some() {
+        let what = match session.get("kernel") {
+            Some(name) => format!("the kernelspec {}", shown(Some(name))),
+            None => format!(
+                "Python {} ({})",
+                text("/python/version"),
+                text("/python/executable")
+            ),
+        };
         let kernel = format!(
-            "process {}, number {} of the session, Python {} ({})",
+            "process {}, number {} of the session, {what}",
             text("/kernel_pid"),
             text("/generation"),
-            text("/python/version"),
-            text("/python/executable")
         );
         facts.push(("kernel", kernel));
     }

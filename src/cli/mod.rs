@@ -12,6 +12,7 @@
 mod args;
 mod args_kernel;
 mod args_sessions;
+mod bridge;
 mod events;
 mod exec;
 mod exit;

@@ -12,8 +12,17 @@ use super::args::ExecArguments;
 use super::streams;
 use crate::client::Home;
 use crate::config::{Caller, Settings};
-use crate::environment::scrub;
+use crate::environment::{foreign_kernel, scrub};
 use crate::process::{hide_memory, mend_name, start_anew};
+
+/// By these kernelspecs are found; kernels do not see them.
+const LOOKED_UP: [&str; 5] = [
+    "JUPYTER_PATH",
+    "JUPYTER_DATA_DIR",
+    "JUPYTER_PREFER_ENV_PATH",
+    "IPYTHONDIR",
+    "PYTHONUSERBASE",
+];
 
 /// Takes out of this process what a cell may not see: root can read the environment and memory of
 /// any process through `/proc`. If there is something to take out the program starts itself anew
@@ -71,7 +80,8 @@ fn reduced_but(entries: Vec<Vec<u8>>, numbers: &[&str]) -> (Vec<(OsString, OsStr
         // Our own folders need not be UTF-8; nothing that tells secrets apart depends on it.
         let readable = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-        let passes = !scrub([(readable(name), readable(value))]).kept.is_empty()
+        let passes = LOOKED_UP.iter().any(|it| it.as_bytes() == name)
+            || !scrub([(readable(name), readable(value))]).kept.is_empty()
             || (is_number && numbers.iter().any(|it| it.as_bytes() == name));
         if passes && kept.iter().all(|(known, _)| known.as_bytes() != name) {
             let name = OsStr::from_bytes(name).to_owned();
@@ -108,6 +118,7 @@ pub(super) fn server_settings() -> Settings {
     Settings {
         kernel_environment: ["PATH", "HOME", "LANG"]
             .iter()
+            .chain(&LOOKED_UP)
             .filter_map(variable)
             .collect(),
         ledger: Some(settings.home.join("warmcell").join("sessions")),
@@ -159,6 +170,8 @@ pub(super) fn settings() -> Settings {
         runtime_dir: path("XDG_RUNTIME_DIR"),
         temp_dir,
         adopt_orphans: true,
+        // Whatever its name was when it was started.
+        bridge: env::current_exe().ok(),
         ..Settings::new(env::current_dir().map_or(home.clone(), |cwd| cwd.join(&home)))
     }
 }
@@ -188,11 +201,16 @@ pub(super) fn caller(arguments: &ExecArguments) -> Result<Caller, String> {
         Some(cwd) => absolute(cwd, here)?,
         None => here?,
     };
-    Ok(Caller {
+    let mut caller = Caller {
         cwd,
         python,
         ..any_caller()
-    })
+    };
+    if let Some(name) = &arguments.kernel {
+        let kernel = foreign_kernel(name, &caller).map_err(|error| format!("--kernel: {error}"))?;
+        caller.kernel = Some(kernel);
+    }
+    Ok(caller)
 }
 
 /// Who asks for the kernel of a front end: whoever has started this process.
@@ -226,6 +244,7 @@ pub(super) fn any_caller() -> Caller {
         // A kernel of this process has what this process has.
         limits: None,
         python: None,
+        kernel: None,
     }
 }
 

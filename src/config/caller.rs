@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::ProcessLimits;
+use super::{ForeignKernel, ProcessLimits};
 
 /// The highest file mode creation mask.
 const MAX_UMASK: u32 = 0o777;
@@ -24,6 +24,8 @@ pub struct Caller {
     /// An interpreter that was asked for by name: no other is tried. An absolute path, or the name of a
     /// program on the PATH of this environment.
     pub python: Option<PathBuf>,
+    /// A kernel that is not ours, where one was asked for by name; its command is not empty.
+    pub kernel: Option<ForeignKernel>,
 }
 
 /// Circumstances in which no kernel can be.
@@ -142,6 +144,7 @@ mod tests {
             umask: 0o777,
             limits: None,
             python: Some("python3".into()),
+            kernel: None,
         }
     }
 

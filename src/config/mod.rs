@@ -4,10 +4,12 @@
 //! structs.
 
 mod caller;
+mod foreign;
 mod limits;
 mod settings;
 
 pub use caller::{Caller, CallerError};
+pub use foreign::ForeignKernel;
 pub use limits::{Bound, Had, ProcessLimits, Resource};
 pub use settings::{
     LimitError, Limits, STDERR_WINDOW_BYTES, STDOUT_WINDOW_BYTES, Settings, WaitError, parse_wait,

@@ -136,6 +136,11 @@ pub struct Settings {
     /// Whether this process adopts orphans and ends them. Only for programs all of whose children
     /// are started by Warmcell; default false.
     pub adopt_orphans: bool,
+    /// The program `warmcell`, of this same version: it stands between a session and a kernel that is
+    /// not ours. Default none: then there are no such kernels.
+    pub bridge: Option<PathBuf>,
+    /// How long a kernel that is not ours may take to answer for the first time. Default 60 s.
+    pub foreign_start: Duration,
 }
 
 impl Settings {
@@ -156,6 +161,8 @@ impl Settings {
             kernel_idle_timeout: Some(Duration::from_secs(1_800)),
             ledger: None,
             adopt_orphans: false,
+            bridge: None,
+            foreign_start: Duration::from_secs(60),
         }
     }
 }

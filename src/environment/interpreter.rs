@@ -115,6 +115,7 @@ mod tests {
             umask: 0o022,
             limits: None,
             python: None,
+            kernel: None,
         }
     }
 

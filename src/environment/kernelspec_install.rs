@@ -12,7 +12,7 @@ use super::kernelspecs::KERNEL_JSON;
 use crate::jupyter::{InterruptMode, Kernelspec, KernelspecError, kernelspec_name};
 
 /// By which our own kernelspecs are known again.
-const OURS: &str = "warmcell";
+pub(super) const OURS: &str = "warmcell";
 
 /// A kernelspec of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -117,6 +117,7 @@ mod tests {
             umask: 0o022,
             limits: None,
             python: None,
+            kernel: None,
         };
         let shown = |path: PathBuf| {
             let path = path.display().to_string();

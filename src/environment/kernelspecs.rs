@@ -5,9 +5,12 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use super::kernelspec_install::OURS;
 use super::kernelspec_paths::kernelspec_folders;
-use crate::config::Caller;
-use crate::jupyter::{Kernelspec, KernelspecError, MOST_KERNELSPEC_BYTES, kernelspec_name};
+use crate::config::{Caller, ForeignKernel};
+use crate::jupyter::{
+    InterruptMode, Kernelspec, KernelspecError, MOST_KERNELSPEC_BYTES, kernelspec_name,
+};
 
 /// Entries of a folder that are looked at.
 const MOST_ENTRIES: usize = 1_000;
@@ -32,6 +35,88 @@ pub struct InstalledKernelspec {
     pub folder: PathBuf,
     /// What `kernel.json` says.
     pub spec: Kernelspec,
+}
+
+/// A kernel that is not ours, as it was asked for by name.
+///
+/// Reads files (blocking).
+///
+/// # Errors
+///
+/// If there is no such kernelspec, or it cannot be used; the sentence says which there are, and where
+/// was looked.
+pub fn foreign_kernel(name: &str, caller: &Caller) -> Result<ForeignKernel, UnknownKernel> {
+    let unknown = |reason: String, specs: &Kernelspecs| UnknownKernel {
+        name: name.chars().take(64).collect(),
+        reason,
+        known: specs.found.keys().cloned().collect(),
+        folders: kernelspec_folders(caller),
+    };
+    let mut specs = kernelspecs(caller);
+    let wanted = match kernelspec_name(name) {
+        Ok(wanted) => wanted,
+        Err(error) => return Err(unknown(error.to_string(), &specs)),
+    };
+    let Some(found) = specs.found.remove(&wanted) else {
+        // Of one that cannot be used it is said why.
+        let of_that_name = |problem: &&String| {
+            problem
+                .to_ascii_lowercase()
+                .contains(&format!("/{wanted}/{KERNEL_JSON}: "))
+        };
+        let reason = specs.problems.iter().find(of_that_name);
+        let reason = reason.map_or_else(|| "it is not installed".to_owned(), Clone::clone);
+        return Err(unknown(reason, &specs));
+    };
+    if found.is_ours() {
+        let reason = "it is Warmcell's own; leave --kernel out".to_owned();
+        return Err(unknown(reason, &specs));
+    }
+    let spec = found.spec;
+    Ok(ForeignKernel {
+        name: wanted,
+        argv: spec.argv,
+        env: spec.env.into_iter().collect(),
+        language: spec.language,
+        interrupted_by_message: spec.interrupt_mode == InterruptMode::Message,
+        folder: found.folder,
+    })
+}
+
+/// A kernel that was asked for by name and cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no kernel {name:?} to be used: {reason}; {}", self.advice())]
+pub struct UnknownKernel {
+    /// The name, shortened.
+    pub name: String,
+    /// Why it cannot be had.
+    pub reason: String,
+    /// The kernels that are there.
+    pub known: Vec<String>,
+    /// The folders that were looked into.
+    pub folders: Vec<PathBuf>,
+}
+
+impl UnknownKernel {
+    fn advice(&self) -> String {
+        let folders: Vec<String> = self
+            .folders
+            .iter()
+            .map(|folder| folder.display().to_string())
+            .collect();
+        let known = match &self.known[..] {
+            [] => "no kernelspec is installed".to_owned(),
+            known => format!("there are {}", known.join(", ")),
+        };
+        format!("{known} (looked for in {})", folders.join(", "))
+    }
+}
+
+impl InstalledKernelspec {
+    /// Whether its kernels are ours, over ZeroMQ.
+    pub fn is_ours(&self) -> bool {
+        self.spec.metadata.contains_key(OURS)
+    }
 }
 
 /// Why a kernelspec's file cannot be used.
@@ -145,6 +230,7 @@ mod tests {
             umask: 0o022,
             limits: None,
             python: None,
+            kernel: None,
         }
     }
 

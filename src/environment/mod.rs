@@ -13,5 +13,7 @@ mod scrub;
 pub use interpreter::{Candidate, Interpreter, OLDEST, candidates};
 pub use kernelspec_install::{InstallError, OwnKernelspec};
 pub use kernelspec_paths::{environment_prefix, kernelspec_folders, user_data};
-pub use kernelspecs::{InstalledKernelspec, Kernelspecs, kernelspecs};
+pub use kernelspecs::{
+    InstalledKernelspec, Kernelspecs, UnknownKernel, foreign_kernel, kernelspecs,
+};
 pub use scrub::{Scrubbed, harmless_programs, scrub, with_harmless_programs};

@@ -94,11 +94,17 @@ fn is_socket_folder(name: &OsStr) -> bool {
         })
 }
 
+/// Of a kernel that is not ours and was just being started.
+fn is_connection_file(name: &OsStr) -> bool {
+    let random = name.to_str().and_then(|name| name.strip_suffix(".json"));
+    random.is_some_and(|random| is_random_name(OsStr::new(random), "k-", RANDOM_BYTES))
+}
+
 /// Removes a folder with the sockets in it; with anything else in it, it stays.
 fn remove_sockets(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)?.take(MOST_SOCKETS) {
         let entry = entry?;
-        if entry.file_type()?.is_socket() {
+        if entry.file_type()?.is_socket() || is_connection_file(&entry.file_name()) {
             // The forkserver may be at it too.
             drop(fs::remove_file(entry.path()));
         }
@@ -204,7 +210,7 @@ mod tests {
         let own_number = format!("m-{}-0123abcd", std::process::id());
         let gone = [
             leave(&bases[0], &own_number, None),
-            leave(&bases[0], "m-1-0123abcd", None),
+            leave(&bases[0], "m-1-0123abcd", Some("k-0123abcd.json")),
             leave(&bases[1], "m-4194305-0123abcd", None),
         ];
         let kept = [

@@ -5,6 +5,7 @@
 //! - `content`: typed views of the contents that Warmcell itself makes or reads;
 //! - `asked`: requests of front ends, and what they must hold;
 //! - `published`: what a kernel shows beside its streams, and what it asks its front end;
+//! - `foreign`: what kernels say that are not ours;
 //! - `variables`: what a kernel lists of its variables;
 //! - `plain`: the few messages that nearly every cell makes, read without detours;
 //! - `lenient`: how JSON that Python wrote, and Rust would refuse, is read all the same;
@@ -17,10 +18,11 @@
 //! depth of the input, or allocates by a number that the input announces.
 
 mod asked;
-mod connection;
 mod bundle;
+mod connection;
 mod content;
 mod error;
+mod foreign;
 mod frame;
 pub mod fuzzing;
 mod fuzzing_wire;
@@ -29,21 +31,22 @@ mod lenient;
 mod message;
 mod multipart;
 mod plain;
-mod signature;
 mod published;
+mod signature;
 mod variables;
 mod wire_error;
 mod zmtp;
 mod zmtp_error;
 
 pub use asked::{Asked, WantedCell};
-pub use connection::{Connection, Endpoint, MOST_CONNECTION_BYTES, SocketName, Transport};
 pub use bundle::MimeBundle;
+pub use connection::{Connection, Endpoint, MOST_CONNECTION_BYTES, SocketName, Transport};
 pub use content::{
     CellReport, DisplayData, ErrorContent, ErrorPlace, ExecuteReply, ExecuteRequest, ExecuteResult,
     Exit, Names, ReplyStatus,
 };
 pub use error::{ContentError, FrameError, HeaderError};
+pub use foreign::{Expressions, KernelInfo, StatusContent, StreamContent};
 pub use frame::{FrameReader, Limits, decode_body, encode};
 pub use fuzzing_wire::exercise_wire;
 pub use kernelspec::{
@@ -51,8 +54,8 @@ pub use kernelspec::{
 };
 pub use message::{Channel, Header, PROTOCOL_VERSION, RawMessage, header};
 pub use multipart::{DELIMITER, Multipart, MultipartLimits, Unreadable};
-pub use signature::{SIGNATURE_SCHEME, SeenDigest, SeenDigests, Signer};
 pub use published::{InputRequest, Published, PublishedKind, awaited_display};
+pub use signature::{SIGNATURE_SCHEME, SeenDigest, SeenDigests, Signer};
 pub use variables::{Extent, VariableEntry, VariablesReply};
 pub use wire_error::{ConnectionError, KernelspecError, MultipartError, SignatureError};
 pub use zmtp::{

@@ -38,6 +38,16 @@ impl MultipartLimits {
             buffers: 1000,
         }
     }
+
+    /// What is taken from a kernel: what it prints comes in messages as long as it likes.
+    pub const fn from_kernel() -> Self {
+        Self {
+            header: 64 << 10,
+            metadata: 4 << 20,
+            content: 128 << 20,
+            buffers: 1000,
+        }
+    }
 }
 
 /// A message with the way it came.

@@ -21,6 +21,18 @@ const MESSAGES: usize = 256;
 /// Bytes that a kernel may leave unread before it is told nothing more.
 const MOST_UNREAD: usize = 1 << 20;
 
+/// Said by the bridge of a kernel that is not ours, and that has done what no kernel may.
+const BRIDGE_FAULT: &str = "warmcell_fault";
+/// Characters of what it says.
+const FAULT_CHARS: usize = 500;
+
+fn reason_of(message: &RawMessage) -> String {
+    let content: Option<serde_json::Value> = serde_json::from_slice(&message.content).ok();
+    let reason = content.as_ref().and_then(|it| it.get("reason")?.as_str());
+    let reason = reason.unwrap_or("it said no more");
+    reason.chars().take(FAULT_CHARS).collect()
+}
+
 impl Actor {
     // Messages.
 
@@ -53,6 +65,9 @@ impl Actor {
         {
             question.answered(&message.content);
             return Ok(());
+        }
+        if message.channel == Channel::Control && header.msg_type == BRIDGE_FAULT {
+            return Err(Death::BrokeProtocol(reason_of(&message)));
         }
         let awaited = match message.channel {
             Channel::Iopub => awaited_display(&message.metadata),

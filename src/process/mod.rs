@@ -8,6 +8,7 @@ mod changes;
 mod control;
 mod error;
 mod foreground;
+mod handover;
 mod limits;
 mod orphans;
 mod pidfd;
@@ -25,17 +26,20 @@ pub use changes::PathWatch;
 pub use control::{ControlSocket, MAX_CONTROL_MESSAGE_BYTES};
 pub use error::{ProcessError, in_words};
 pub use foreground::{StartTick, interrupt_foreground};
+pub use handover::{hand_over, taken_over};
 pub use limits::{
     leave_limits_of_starter, leave_nice_value_of_starter, nofile_limits, own_limits, raise_nofile,
     survive_file_size_limit, try_descriptors,
 };
-pub use orphans::{Marker, adopt_orphans, end_orphans, is_descendant};
+pub use orphans::{Marker, adopt_orphans, end_orphans, is_descendant, reap_orphans};
 pub use pidfd::{Pidfd, Signal};
-pub use pipes::{InterruptPage, PipeReader, ReadOutcome, memory_file, output_pipe, socket_pair};
+pub use pipes::{
+    InterruptNumber, InterruptPage, PipeReader, ReadOutcome, memory_file, output_pipe, socket_pair,
+};
 pub use privacy::{hide_memory, mend_name, start_anew};
 pub use refused::until_worth_another_try;
 pub use serve::{leave_session, let_go_of_standard_streams, start_server};
-pub use spawn::{Program, Spawned, Stdio, spawn};
+pub use spawn::{Program, Spawned, Stdio, end_by_signal, spawn};
 pub use stream::StreamEnd;
 pub use thread::{in_a_thread, start_thread, try_thread};
 pub use usage::{Usage, directory_of, usage};

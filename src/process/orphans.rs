@@ -94,6 +94,19 @@ pub async fn end_orphans(adopts: bool, markers: &[Marker]) -> usize {
     left
 }
 
+/// Takes note of the ends of orphans that fell to this process: without that they would stay as zombies.
+pub fn reap_orphans() {
+    // First the children, then who is known.
+    let children = children();
+    let known = known();
+    for pid in children.into_iter().filter(|pid| !known.contains(pid)) {
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+            waitid(WaitId::Pid(pid), ended).ok();
+        }
+    }
+}
+
 /// The children of this process, whichever thread they count to.
 fn children() -> Vec<u32> {
     let Ok(tasks) = fs::read_dir("/proc/self/task") else {

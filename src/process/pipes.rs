@@ -187,3 +187,25 @@ impl InterruptPage {
             })
     }
 }
+
+/// The page as the kernel has it.
+#[derive(Debug)]
+pub struct InterruptNumber {
+    fd: OwnedFd,
+}
+
+impl InterruptNumber {
+    /// Takes over the descriptor of a page.
+    pub fn new(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+
+    /// The cell that is to be interrupted; 0 for none.
+    pub fn read(&self) -> u64 {
+        let mut number = [0; 8];
+        match rustix::io::pread(&self.fd, &mut number, 0) {
+            Ok(8) => u64::from_le_bytes(number),
+            _ => 0,
+        }
+    }
+}

@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use rustix::process::{Pid, getpid, kill_process, kill_process_group};
+
 use super::orphans::known;
 use super::{Pidfd, ProcessError, Signal};
 
@@ -104,6 +106,18 @@ impl Spawned {
         self.pidfd.signal(Signal::Kill);
     }
 
+    /// Interrupts it, and its process group with it.
+    pub fn interrupt(&self, with_group: bool) {
+        let group = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        match group {
+            // It has not been waited for while this is there, so the number is still its own.
+            Some(group) if with_group => {
+                kill_process_group(group, rustix::process::Signal::INT).ok();
+            }
+            _ => drop(self.pidfd.signal(Signal::Interrupt)),
+        }
+    }
+
     /// Waits until it has ended, and says how.
     ///
     /// # Cancel safety
@@ -113,6 +127,17 @@ impl Spawned {
         let status = self.child.wait().await.ok();
         known().remove(&self.pid);
         status
+    }
+}
+
+/// Ends this process by a signal, if that ends processes; else it returns.
+pub fn end_by_signal(number: i32) {
+    let Some(signal) = rustix::process::Signal::from_named_raw(number) else {
+        return;
+    };
+    // Rust's own handler of faults takes the first, and lets the next have its way.
+    for _ in 0..2 {
+        kill_process(getpid(), signal).ok();
     }
 }
 

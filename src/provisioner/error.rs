@@ -48,6 +48,25 @@ pub enum ProvisionError {
         /// How long was waited.
         waited_ms: u128,
     },
+    /// A kernel that is not ours was asked for, and there is no program to stand before it.
+    #[error(
+        "the kernel {kernel} is not ours, and this program does not say where `warmcell` is: set \
+         Settings::bridge to that program, of version {version}"
+    )]
+    NoBridge {
+        /// The name of the kernelspec.
+        kernel: String,
+        /// Of this library.
+        version: &'static str,
+    },
+    /// A kernel that is not ours did not start.
+    #[error("the kernel {kernel} {reason}")]
+    Foreign {
+        /// The name of the kernelspec.
+        kernel: String,
+        /// What happened, and the last that it has said.
+        reason: String,
+    },
     /// The Python half could not be unpacked.
     #[error(transparent)]
     Stage(#[from] StageError),

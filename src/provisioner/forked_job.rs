@@ -56,6 +56,7 @@ impl JobRunner for ForkedJobs {
             op: "job",
             id: 0,
             kernel: Some(kernel.pid()),
+            program: None,
             argv: spec.argv,
             cwd: spec.cwd,
             umask: self.umask,

@@ -39,6 +39,10 @@ pub struct LocalOptions {
     pub adopt_orphans: bool,
     /// The limits on descriptors of kernels that are to have no others, `[soft, hard]`, -1 for none.
     pub nofile: [i64; 2],
+    /// The program that stands before kernels which are not ours; none: there are none.
+    pub bridge: Option<PathBuf>,
+    /// How long such a kernel may take to answer for the first time.
+    pub foreign_start: Duration,
 }
 
 type Key = (PathBuf, Vec<(String, String)>);
@@ -55,26 +59,27 @@ struct SlotState {
 /// Starts kernels on this machine.
 #[derive(Debug)]
 pub struct LocalProvisioner {
-    options: LocalOptions,
+    pub(super) options: LocalOptions,
     servers: Mutex<HashMap<Key, Slot>>,
     /// Fires when no more is to be started.
     closing: CancellationToken,
 }
 
 /// A forkserver for a request.
-struct Served {
-    server: Arc<Forkserver>,
+pub(super) struct Served {
+    pub(super) server: Arc<Forkserver>,
     /// For the caller, if it is not that of the first Python.
-    choice: Option<String>,
+    pub(super) choice: Option<String>,
 }
 
 /// Our ends of a new kernel's descriptors, and the order with the other ends.
-struct Ends {
-    link: std::os::unix::net::UnixStream,
-    stdout: PipeReader,
-    stderr: PipeReader,
-    page: InterruptPage,
-    theirs: Vec<OwnedFd>,
+pub(super) struct Ends {
+    pub(super) link: std::os::unix::net::UnixStream,
+    pub(super) stdout: PipeReader,
+    pub(super) stderr: PipeReader,
+    pub(super) page: InterruptPage,
+    /// Link, stdout, stderr, page.
+    pub(super) theirs: Vec<OwnedFd>,
 }
 
 impl LocalProvisioner {
@@ -110,7 +115,7 @@ impl LocalProvisioner {
     }
 
     /// A forkserver for the first candidate that will do.
-    async fn server(&self, request: &KernelRequest) -> Result<Served, ProvisionError> {
+    pub(super) async fn server(&self, request: &KernelRequest) -> Result<Served, ProvisionError> {
         let start_environment: Vec<(String, String)> = request
             .environment
             .iter()
@@ -234,15 +239,16 @@ impl LocalProvisioner {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn limits_of(&self, request: &KernelRequest) -> LimitsOrder {
+    pub(super) fn limits_of(&self, request: &KernelRequest) -> LimitsOrder {
         LimitsOrder::new(self.options.nofile, request.limits.as_ref())
     }
 
-    fn order(&self, request: &KernelRequest) -> ForkOrder {
+    pub(super) fn order(&self, request: &KernelRequest) -> ForkOrder {
         ForkOrder {
             op: "fork",
             id: 0,
             kernel: None,
+            program: None,
             argv: request.argv.clone(),
             cwd: request.cwd.clone(),
             umask: request.umask,
@@ -277,6 +283,9 @@ impl LocalProvisioner {
         &self,
         request: &KernelRequest,
     ) -> Result<ProvisionedKernel, ProvisionError> {
+        if let Some(foreign) = &request.foreign {
+            return self.start_foreign(request, foreign).await;
+        }
         let server = self.server(request).await?;
         let mut forking = pin!(self.fork_on(&server, request));
         tokio::select! {
@@ -314,7 +323,7 @@ fn is_gone<T>(answer: &Result<T, ProvisionError>) -> bool {
     matches!(answer, Err(ProvisionError::ForkserverGone { .. }))
 }
 
-fn ends() -> Result<Ends, ProvisionError> {
+pub(super) fn ends() -> Result<Ends, ProvisionError> {
     let (link, their_link) = socket_pair()?;
     let (stdout, their_stdout) = output_pipe()?;
     let (stderr, their_stderr) = output_pipe()?;

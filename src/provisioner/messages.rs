@@ -58,16 +58,19 @@ pub(super) enum Order {
     Leave {},
 }
 
-/// A process to be forked: a kernel, or a job of one.
+/// A process to be forked: a kernel, a job of one, or another program in the place of a kernel.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct ForkOrder {
-    /// `fork` or `job`.
+    /// `fork`, `job` or `exec`.
     pub(super) op: &'static str,
     /// Answers name it.
     pub(super) id: u64,
     /// The kernel with which a job ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kernel: Option<u32>,
+    /// The file of another program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) program: Option<AnyPath>,
     pub(super) argv: Vec<String>,
     #[serde(serialize_with = "path_as_it_is")]
     pub(super) cwd: PathBuf,
@@ -127,3 +130,7 @@ fn path_as_it_is<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::
         None => path.as_os_str().as_bytes().serialize(serializer),
     }
 }
+
+/// A path as text, or as a list of bytes where it is not UTF-8.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct AnyPath(#[serde(serialize_with = "path_as_it_is")] pub(super) PathBuf);

@@ -1,10 +1,12 @@
 //! Where kernels come from, and who ends what they leave behind.
 //!
 //! - `provision`: the trait; - `local`: kernels on this machine, each forked by a `forkserver`;
+//! - `bridged`: a kernel that is not ours, behind a bridge that a forkserver forks;
 //! - `forkserver`: the handle of one such process; - `forkserver_start`: how it comes to be;
 //! - `conversation`: the tasks that talk to it; - `forked`: a process that it has forked; - `job`,
 //!   `forked_job`: shell commands that end with their kernel.
 
+mod bridged;
 mod conversation;
 mod error;
 mod forked;
@@ -16,6 +18,7 @@ mod local;
 mod messages;
 mod provision;
 
+pub use bridged::{BridgeFailure, BridgeSetup};
 pub use error::{ProvisionError, Rejected};
 pub use job::{Job, JobExit, JobRunner, JobSpec};
 pub use local::{LocalOptions, LocalProvisioner};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{JobRunner, ProvisionError};
-use crate::config::ProcessLimits;
+use crate::config::{ForeignKernel, ProcessLimits};
 use crate::environment::{Candidate, Interpreter};
 use crate::process::{InterruptPage, PipeReader, StartTick};
 
@@ -27,6 +27,8 @@ pub struct KernelRequest {
     pub limits: Option<ProcessLimits>,
     /// Its `sys.argv`.
     pub argv: Vec<String>,
+    /// A kernel that is not ours, if it is to be one.
+    pub foreign: Option<Arc<ForeignKernel>>,
 }
 
 /// A kernel that was started. It need not be waited for: a request may be written at once.

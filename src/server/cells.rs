@@ -18,6 +18,7 @@ use super::order::{CellOrder, InterruptOrder};
 use super::refusal::Refusal;
 use super::stream;
 use crate::execution::{ErrorClass, Interrupt, KernelReport, Outcome};
+use crate::process::in_a_thread;
 use crate::session::{Cell, Execution, Session, SessionName};
 
 /// Bytes of output that are sent where nobody reads along: the cell is not to wait for it.
@@ -65,6 +66,7 @@ async fn ask(
         // It has given up, and said so: this server did not run for a while, say.
         return Err(Refusal::unavailable("the client has gone"));
     }
+    let order = with_kernel(order).await?;
     let cell = order.cell();
     let (session, opened) = session_for(&manager, &name, &order, &cell)?;
     if order.stream {
@@ -93,6 +95,16 @@ async fn ask(
     };
     manager.settle(&session);
     Ok(answer)
+}
+
+/// With the kernel found that is asked for by name: its session may be made for it.
+async fn with_kernel(mut order: CellOrder) -> Result<CellOrder, Refusal> {
+    if let Some(caller) = order.caller.take_if(|caller| caller.kernel.is_some()) {
+        let found = in_a_thread(move || caller.with_kernel()).await;
+        let found = found.map_err(|error| Refusal::unavailable(error.to_string()))?;
+        order.caller = Some(found.map_err(Refusal::usage)?);
+    }
+    Ok(order)
 }
 
 fn session_for(

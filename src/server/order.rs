@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use super::faults::OrderError;
+use super::kernel_order::KernelOrder;
 use super::keys::Keys;
 use super::limits::{LimitsOrder, NiceOrder};
 use super::wire::seconds;
@@ -39,6 +40,7 @@ const CALLER_KEYS: &[&str] = &[
     "limits",
     "nice",
     "python",
+    "kernel",
     "directory",
 ];
 /// The mask of a caller who names none.
@@ -153,6 +155,9 @@ pub struct CallerOrder {
     /// An interpreter that was named: an absolute path, or the name of a program on the caller's PATH.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub python: Option<PathBuf>,
+    /// A kernel that is not ours: the name of its kernelspec, or what that says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelOrder>,
     /// A directory that was named, whatever the caller's own is; relative to that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
@@ -171,6 +176,7 @@ impl CallerOrder {
             limits: keys.shape("limits")?,
             nice: keys.shape("nice")?,
             python: keys.text("python")?.map(PathBuf::from),
+            kernel: keys.shape("kernel")?,
             directory: keys.text("directory")?.map(PathBuf::from),
         })
     }
@@ -187,6 +193,7 @@ impl CallerOrder {
             umask: self.umask.unwrap_or(UMASK),
             limits,
             python: self.python.clone(),
+            kernel: self.kernel.as_ref().and_then(KernelOrder::found).cloned(),
         }
     }
 }

@@ -57,6 +57,7 @@ fn what_goes_out_comes_in_the_same() {
             limits: Some(serde_json::from_str(r#"{"nofile":[1,2],"cpu":"unlimited"}"#).unwrap()),
             nice: Some(NiceOrder(-20)),
             python: Some("python3".into()),
+            kernel: Some(KernelOrder::Named("ir".to_owned())),
             directory: Some("b".into()),
         }),
         stream: true,

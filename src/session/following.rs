@@ -56,6 +56,8 @@ pub(super) struct Anew {
     pub(super) place: PathBuf,
     /// The interpreter that was asked for.
     python: Option<PathBuf>,
+    /// The kernel that is not ours and was asked for.
+    pub(super) kernel: Option<String>,
 }
 
 impl Step {
@@ -112,28 +114,40 @@ impl Following {
             .filter(|directory| cell.directory.is_some() || *directory != self.latest.cwd);
         let anew = if cell.reset {
             // A new kernel has all from whoever asks for it, also where it starts.
-            let owner = cell.caller.as_ref().unwrap_or(&self.origin);
+            let owner = self.owner_of_reset(cell.caller.as_ref());
             let wanted = named
                 .or_else(|| cell.caller.as_ref().map(|caller| caller.cwd.clone()))
                 .unwrap_or_else(|| place.to_owned());
-            let same = wanted == place && is_alike(owner, &self.origin);
-            (!same).then(|| Anew {
+            let same = wanted == place && is_alike(&owner, &self.origin);
+            (!same).then_some(Anew {
                 reason: LossReason::Reset,
-                caller: Arc::clone(owner),
+                caller: owner,
                 place: wanted,
                 python: None,
+                kernel: None,
+            })
+        } else if let Some(kernel) = self.other_kernel(caller) {
+            Some(Anew {
+                reason: LossReason::Replaced,
+                caller: Arc::clone(here),
+                place: directory.clone().unwrap_or_else(|| place.to_owned()),
+                python: None,
+                kernel: Some(kernel),
             })
         } else {
             let python = caller.and_then(|caller| named_python(caller));
+            // One that is ours takes the place of one that is not, whatever Python forks the latter.
             let other = python.filter(|path| {
-                !self.known.contains(path)
-                    && interpreter.is_none_or(|interpreter| interpreter.executable != *path)
+                self.origin.kernel.is_some()
+                    || !self.known.contains(path)
+                        && interpreter.is_none_or(|interpreter| interpreter.executable != *path)
             });
             other.map(|python| Anew {
                 reason: LossReason::Replaced,
                 caller: Arc::clone(here),
                 place: directory.clone().unwrap_or_else(|| place.to_owned()),
                 python: Some(python),
+                kernel: None,
             })
         };
         Step {
@@ -147,6 +161,24 @@ impl Following {
     pub(super) fn place_of(&self, cell: &Cell) -> PathBuf {
         let caller = cell.caller.as_ref().unwrap_or(&self.latest);
         caller.cwd.clone()
+    }
+
+    /// A kernel that is not ours, if this caller asks for another than there is.
+    fn other_kernel(&self, caller: Option<&Arc<Caller>>) -> Option<String> {
+        let wanted = caller?.kernel.as_ref()?;
+        (self.origin.kernel.as_ref() != Some(wanted)).then(|| wanted.name.clone())
+    }
+
+    /// Whose kernel it is after a reset. It stays of the kind that it is, unless another is named.
+    fn owner_of_reset(&self, caller: Option<&Arc<Caller>>) -> Arc<Caller> {
+        let owner = caller.unwrap_or(&self.origin);
+        if owner.kernel.is_some() || owner.python.is_some() || self.origin.kernel.is_none() {
+            return Arc::clone(owner);
+        }
+        Arc::new(Caller {
+            kernel: self.origin.kernel.clone(),
+            ..Caller::clone(owner)
+        })
     }
 
     /// What was named turned out to be the interpreter in force.
@@ -199,7 +231,8 @@ fn is_alike(one: &Arc<Caller>, other: &Arc<Caller>) -> bool {
         || (one.environment == other.environment
             && one.umask == other.umask
             && one.limits == other.limits
-            && one.python == other.python)
+            && one.python == other.python
+            && one.kernel == other.kernel)
 }
 
 /// The interpreter that a caller asks for by name.

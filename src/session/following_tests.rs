@@ -10,6 +10,7 @@ fn caller(variables: &[(&str, &str)], cwd: &str) -> Arc<Caller> {
         umask: 0o022,
         limits: None,
         python: None,
+        kernel: None,
     })
 }
 

@@ -231,7 +231,7 @@ impl Keeper {
         match started {
             Ok(kernel) => {
                 self.starter.keep_interpreter(&kernel);
-                self.shared.facts.started(&kernel);
+                self.shared.facts.started(&kernel, self.starter.foreign());
                 self.notices.extend(kernel.choice().map(str::to_owned));
                 self.trigger(Trigger::Started, "the process was forked");
                 self.slot = Slot::Ready(kernel);

@@ -92,6 +92,8 @@ impl Registry {
             sources: sources.folder.clone(),
             sockets: sockets.path().to_owned(),
             adopt_orphans: adopts,
+            bridge: settings.bridge.clone(),
+            foreign_start: settings.foreign_start,
             nofile: provisioner_limits,
         }));
         Ok(Self {

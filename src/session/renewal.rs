@@ -48,9 +48,11 @@ impl Keeper {
         };
         let kernel = started.map_err(NoKernel::Failed)?;
         let mut detail = anew.reason.word().to_owned();
-        if anew.reason == LossReason::Replaced {
+        if let Some(name) = &anew.kernel {
+            detail = format!("{detail}: the kernel {name} was asked for");
+        } else if anew.reason == LossReason::Replaced {
             let wanted = kernel.interpreter();
-            if self.starter.has_interpreter(wanted) {
+            if self.starter.foreign().is_none() && self.starter.has_interpreter(wanted) {
                 return Ok(false);
             }
             let (version, path) = (&wanted.version, wanted.executable.display());

@@ -98,6 +98,7 @@ impl Starter {
                 umask: caller.umask,
                 limits: caller.limits.clone().or_else(|| means.limits.clone()),
                 argv: vec![String::new()],
+                foreign: caller.kernel.clone().map(Arc::new),
             },
             commands: Arc::new(made.commands),
             means,
@@ -129,6 +130,11 @@ impl Starter {
             *value = place.display().to_string();
         }
         std::mem::replace(&mut self.request.cwd, place)
+    }
+
+    /// The kernelspec of the kernels, where they are not ours.
+    pub(super) fn foreign(&self) -> Option<&str> {
+        Some(&self.request.foreign.as_ref()?.name)
     }
 
     /// The Python of the kernels that were started.
@@ -191,6 +197,7 @@ mod tests {
             umask: 0o022,
             limits: None,
             python: None,
+            kernel: None,
         };
         let tools = vec![("HERMES_RPC_SOCKET".to_owned(), "/s".to_owned())];
         let made = environments(&caller, Path::new("/place"), &tools, Path::new("/src"));

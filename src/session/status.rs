@@ -32,7 +32,11 @@ pub struct SessionStatus {
     /// The process number of the kernel, while there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_pid: Option<u32>,
-    /// The Python of its kernels, from the first kernel on.
+    /// The kernelspec of its kernels, where they are not ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// The Python of its kernels, from the first kernel on; of those that are not ours the Python that
+    /// forks their bridges.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub python: Option<PythonInfo>,
     /// The directory in which its kernel is now (with ` (deleted)` behind it, if that is not there any
@@ -97,6 +101,7 @@ struct Now {
     place: PathBuf,
     /// The kernel, while there is one.
     kernel: Option<(u32, WeakKernel)>,
+    foreign: Option<String>,
     python: Option<PythonInfo>,
     cells_total: u64,
     /// Tool calls of the cells that have ended.
@@ -138,6 +143,7 @@ impl Facts {
                 count: 0,
                 place: cwd,
                 kernel: None,
+                foreign: None,
                 python: None,
                 cells_total: 0,
                 tool_calls: 0,
@@ -154,9 +160,10 @@ impl Facts {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is a kernel.
-    pub(super) fn started(&self, kernel: &Kernel) {
+    /// There is a kernel; its kernelspec, if it is not ours.
+    pub(super) fn started(&self, kernel: &Kernel, foreign: Option<&str>) {
         let mut now = self.now();
+        now.foreign = foreign.map(str::to_owned);
         now.kernel = Some((kernel.pid(), kernel.downgrade()));
         let interpreter = kernel.interpreter();
         now.python = Some(PythonInfo {
@@ -266,6 +273,7 @@ impl Facts {
             waiting,
             tool_calls: now.tool_calls + running.as_ref().map_or(0, |it| it.tool_calls),
             kernel_pid: now.kernel.as_ref().map(|(pid, _)| *pid),
+            kernel: now.foreign.clone(),
             python: now.python.clone(),
             cwd: now.place.clone(),
             opened_at: self.opened_at,

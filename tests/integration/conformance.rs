@@ -12,7 +12,7 @@ use crate::kernel_kit::Kernel;
 use crate::support::{Place, finish, python, text};
 
 /// The Python that has the suites; `None`, and a loud word, if it is not there.
-fn suites() -> Option<PathBuf> {
+pub fn suites() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/conformance");
     let python = folder.join("bin/python");
     if folder.join("key").exists() && python.exists() {

@@ -46,12 +46,15 @@ impl Bare {
         let shim = hermes_tools(&ToolTable::standard());
         let sources = stage(&[place.home().join("cache")], &shim).unwrap().folder;
         let provisioner = LocalProvisioner::new(LocalOptions {
+            bridge: None,
+            foreign_start: SAFETY,
             sources,
             sockets: place.folder.path().join("run/sockets"),
             adopt_orphans: false,
             nofile: [1_024, 4_096],
         });
         let request = KernelRequest {
+            foreign: None,
             candidates: vec![Candidate {
                 path: python.to_owned(),
                 source: "test",

@@ -59,6 +59,7 @@ async fn the_kernel_goes_where_its_caller_is() {
                 umask: 0o022,
                 limits: None,
                 python: Some(python.clone().into()),
+                kernel: None,
             })
         };
         let (one, two) = (caller("one"), caller("two"));

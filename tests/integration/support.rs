@@ -76,6 +76,7 @@ impl Place {
             umask: 0o022,
             limits: None,
             python: Some(python.to_owned()),
+            kernel: None,
         }
     }
 

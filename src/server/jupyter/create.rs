@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::kernels::SPEC_NAME;
 use crate::config::Caller;
+use crate::environment::foreign_kernel;
 use crate::ids::random_hex;
 use crate::process::in_a_thread;
 use crate::server::Manager;
@@ -20,7 +21,7 @@ const WORKING_DIR: &str = "KERNEL_WORKING_DIR";
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Wanted {
-    /// The kernelspec; ours, if none is named.
+    /// The kernelspec; ours, if none is named or `python3`.
     name: Option<String>,
     /// A folder, or a file in it. Only an absolute one says something here.
     path: Option<PathBuf>,
@@ -30,11 +31,6 @@ pub(super) struct Wanted {
 
 /// Makes a session, and starts its kernel.
 pub(super) async fn create(manager: &Manager, wanted: &Wanted) -> Result<Session, Refusal> {
-    let name = wanted.name.as_deref().unwrap_or_default();
-    if !["", SPEC_NAME].contains(&name) {
-        let sentence = format!("there is no kernelspec of that name; there is {SPEC_NAME}");
-        return Err(Refusal::usage(sentence));
-    }
     let settings = manager.registry().settings();
     let mut environment: BTreeMap<String, String> =
         settings.kernel_environment.iter().cloned().collect();
@@ -46,7 +42,7 @@ pub(super) async fn create(manager: &Manager, wanted: &Wanted) -> Result<Session
     let home = environment.get("HOME").map(PathBuf::from);
     let last = settings.home.clone();
     let cwd = in_a_thread(move || directory(asked_for.into_iter().flatten(), home).unwrap_or(last));
-    let caller = Caller {
+    let mut caller = Caller {
         environment: environment.into_iter().collect(),
         cwd: cwd
             .await
@@ -54,7 +50,17 @@ pub(super) async fn create(manager: &Manager, wanted: &Wanted) -> Result<Session
         umask: 0o022,
         limits: None,
         python: None,
+        kernel: None,
     };
+    let name = wanted.name.clone().unwrap_or_default();
+    if !["", SPEC_NAME].contains(&name.as_str()) {
+        let asking = caller.clone();
+        let found = in_a_thread(move || foreign_kernel(&name, &asking));
+        let found = found
+            .await
+            .map_err(|error| Refusal::unavailable(error.to_string()))?;
+        caller.kernel = Some(found.map_err(|error| Refusal::usage(error.to_string()))?);
+    }
     let session = manager
         .registry()
         .session(&format!("kernel-{}", random_hex(4)), &caller)

@@ -1,11 +1,14 @@
 //! Sessions as Jupyter Server's kernels: their ids, and how they are described.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::config::Caller;
+use crate::environment::kernelspecs;
 use crate::frontends::Frontends;
 use crate::kernel::KernelState;
 use crate::server::Manager;
@@ -16,7 +19,31 @@ pub(super) const SPEC_NAME: &str = "python3";
 /// WebSockets of one manager.
 const MOST_SOCKETS: usize = 128;
 
-/// Our only kernelspec, as Jupyter Server describes one.
+/// All kernelspecs that kernels can be asked for by, as Jupyter Server describes them.
+///
+/// Reads files (blocking).
+pub(super) fn all_kernelspecs(manager: &Manager) -> Map<String, Value> {
+    let caller = Caller {
+        environment: manager.registry().settings().kernel_environment.clone(),
+        cwd: PathBuf::from("/"),
+        umask: 0o022,
+        limits: None,
+        python: None,
+        kernel: None,
+    };
+    let found = kernelspecs(&caller).found.into_iter();
+    let mut specs: Map<String, Value> = found
+        .filter(|(_, it)| !it.is_ours())
+        .map(|(name, it)| {
+            let entry = json!({ "name": name, "spec": it.spec, "resources": {} });
+            (name, entry)
+        })
+        .collect();
+    specs.insert(SPEC_NAME.to_owned(), kernelspec());
+    specs
+}
+
+/// Our own kernelspec, as Jupyter Server describes one.
 pub(super) fn kernelspec() -> Value {
     json!({
         "name": SPEC_NAME,
@@ -63,7 +90,7 @@ impl Kernels {
     pub(super) fn model(&self, session: &Session) -> Value {
         json!({
             "id": kernel_id(session),
-            "name": SPEC_NAME,
+            "name": session.status().kernel.unwrap_or_else(|| SPEC_NAME.to_owned()),
             "last_activity": date(session.last_activity()),
             "execution_state": execution_state(session),
             "connections": self.frontends.clients(session),

@@ -9,11 +9,12 @@ use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::create::{Wanted, create};
-use super::kernels::{SPEC_NAME, find, kernel_id, kernelspec};
+use super::kernels::{SPEC_NAME, all_kernelspecs, find, kernel_id};
 use super::socket;
+use crate::process::in_a_thread;
 use crate::server::body;
 use crate::server::refusal::Refusal;
 use crate::server::{Manager, VERSION};
@@ -68,19 +69,29 @@ async fn version() -> Json<Value> {
     Json(json!({ "version": VERSION }))
 }
 
-async fn kernelspecs() -> Json<Value> {
-    Json(json!({
-        "default": SPEC_NAME,
-        "kernelspecs": { SPEC_NAME: kernelspec() },
-    }))
+/// Those that are installed can come and go, so they are looked for each time.
+async fn installed(manager: Arc<Manager>) -> Result<Map<String, Value>, Fault> {
+    let found = in_a_thread(move || all_kernelspecs(&manager)).await;
+    found.map_err(|error| Refusal::unavailable(error.to_string()).into())
 }
 
-async fn one_kernelspec(Path(name): Path<String>) -> Result<Json<Value>, Fault> {
-    if name != SPEC_NAME {
-        let sentence = format!("there is no kernelspec of that name; there is {SPEC_NAME}");
-        return Err(Refusal::not_found(sentence).into());
+async fn kernelspecs(State(manager): State<Arc<Manager>>) -> Result<Json<Value>, Fault> {
+    let specs = installed(manager).await?;
+    Ok(Json(json!({ "default": SPEC_NAME, "kernelspecs": specs })))
+}
+
+async fn one_kernelspec(
+    State(manager): State<Arc<Manager>>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Fault> {
+    let mut specs = installed(manager).await?;
+    if let Some(spec) = specs.remove(&name.to_ascii_lowercase()) {
+        return Ok(Json(spec));
     }
-    Ok(Json(kernelspec()))
+    let known: Vec<&str> = specs.keys().map(String::as_str).collect();
+    let known = known.join(", ");
+    let sentence = format!("there is no kernelspec of that name; there are {known}");
+    Err(Refusal::not_found(sentence).into())
 }
 
 async fn list(State(manager): State<Arc<Manager>>) -> Json<Value> {

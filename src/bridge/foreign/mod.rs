@@ -1,0 +1,26 @@
+//! In front of a kernel that is not ours: link on one side, ZeroMQ on the other.
+//!
+//! A process of its own (`warmcell bridge`) for each such kernel, so that whatever the kernel sends
+//! can end nothing but this. To its manager it is a kernel like any other: link, stdout and stderr,
+//! interrupt page, process.
+//!
+//! - `entry`: what the process is handed, and how it ends; - `start`: the kernel's process and its
+//!   first answer; - `connection`: one of the kernel's sockets; - `serve`: the loop; - `hearing`: what the
+//!   kernel says;
+//! - `cell`: a cell there and back; - `shown`: what a cell shows, on its way to the link;
+//! - `told`: the reply to a cell; - `traceback`: where a cell has failed; - `python`: what Python
+//!   kernels are given and asked; - `outlet`: what goes out, in order and within bounds.
+
+mod cell;
+mod connection;
+mod entry;
+mod hearing;
+mod outlet;
+mod python;
+mod serve;
+mod shown;
+mod start;
+mod told;
+mod traceback;
+
+pub use entry::run;

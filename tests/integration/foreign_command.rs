@@ -1,0 +1,181 @@
+//! `--kernel`: kernels that are not ours from the command line, and at the door for Jupyter.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::command_kit::{Running, assert_nothing_left, piped};
+use crate::foreign_kit::{hostile, ipykernel};
+use crate::jupyter_kit::{Form, House};
+use crate::lifecycle_support::{signal, written};
+use crate::server_kit::{Home, parts};
+use crate::support::{Place, finish, text};
+use warmcell::config::ForeignKernel;
+
+/// Writes a kernelspec; the folder for `JUPYTER_PATH`.
+fn install(place: &Place, name: &str, kernel: &ForeignKernel) -> PathBuf {
+    let base = place.work().join("jupyter");
+    let folder = base.join("kernels").join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let spec = json!({
+        "argv": kernel.argv, "language": kernel.language, "display_name": name,
+        "env": { "FOREIGN": "${HOME}/x" },
+    });
+    fs::write(folder.join("kernel.json"), spec.to_string()).unwrap();
+    base
+}
+
+fn exec(place: &Place, arguments: &[&str]) -> Command {
+    let mut command = place.warmcell(&["exec"]);
+    command
+        .args(arguments)
+        .env("JUPYTER_PATH", place.work().join("jupyter"));
+    command
+}
+
+#[tokio::test]
+async fn a_kernel_is_named_on_the_command_line_in_any_case() {
+    let place = Place::new();
+    install(&place, "Echo", &hostile("honest"));
+    let said = finish(&mut exec(&place, &["--kernel", "eCHo", "hello"]));
+    assert_eq!(text(&said.stdout), "hello", "{}", text(&said.stderr));
+    assert_eq!(said.status.code(), Some(0));
+    assert_nothing_left(&place).await;
+}
+
+#[tokio::test]
+async fn a_kernel_that_is_not_there_is_usage_and_says_what_there_is() {
+    let place = Place::new();
+    let base = install(&place, "echo", &hostile("honest"));
+    fs::create_dir_all(base.join("kernels/broken")).unwrap();
+    fs::write(base.join("kernels/broken/kernel.json"), "{").unwrap();
+    for (arguments, sentence) in [
+        (
+            &["--kernel", "nope", "1"][..],
+            "not installed; there are echo",
+        ),
+        (
+            &["--kernel", "broken", "1"],
+            "kernel.json is no JSON object",
+        ),
+        (&["--kernel", "../x", "1"], "no name of a kernelspec"),
+        (&["--kernel", "echo", "--python", "/p", "1"], "--python"),
+    ] {
+        let refused = finish(&mut exec(&place, arguments));
+        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+        let err = text(&refused.stderr);
+        assert!(err.contains(sentence), "{err}");
+    }
+    let refused = finish(&mut exec(&place, &["--kernel", "nope", "1"]));
+    let looked = base.join("kernels").display().to_string();
+    assert!(
+        text(&refused.stderr).contains(&looked),
+        "{}",
+        text(&refused.stderr)
+    );
+    assert_nothing_left(&place).await;
+}
+
+#[tokio::test]
+async fn a_session_lives_on_with_its_kernel_and_shows_it() {
+    let home = Home::new();
+    let base = install(&home.place, "echo", &hostile("honest"));
+    install(&home.place, "other", &hostile("honest"));
+    let run = |arguments: &[&str]| {
+        let mut command = home.command(arguments);
+        parts(&finish(command.env("JUPYTER_PATH", &base)))
+    };
+    let (code, out, err) = run(&["exec", "-s", "k", "--kernel", "echo", "one"]);
+    assert_eq!((code, out.as_str()), (0, "one"), "{err}");
+    // Who names none has the one that is there.
+    let (code, out, err) = run(&["exec", "-s", "k", "two"]);
+    assert_eq!((code, out.as_str()), (0, "two"), "{err}");
+    let (_, out, _) = run(&["sessions", "show", "k"]);
+    assert!(out.contains("the kernelspec echo"), "{out}");
+    let (_, out, _) = run(&["sessions", "show", "k", "--json"]);
+    assert!(out.contains(r#""kernel":"echo""#), "{out}");
+    let (code, out, err) = run(&["exec", "-s", "k", "--kernel", "other", "three"]);
+    assert_eq!((code, out.as_str()), (0, "three"), "{err}");
+    assert!(err.contains("the kernel other was asked for"), "{err}");
+    // By its name over HTTP, where the caller says where to look.
+    let body = json!({"code": "four", "caller": {"cwd": "/", "kernel": "echo", "environment": [
+        ["PATH", home.place.environment()["PATH"]], ["JUPYTER_PATH", base]]}});
+    let body = body.to_string();
+    let request = format!(
+        "POST /warmcell/v1/sessions/h/cells HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = home.http(&request);
+    assert!(answer.contains(r#""output":"four""#), "{answer}");
+    home.end().await;
+}
+
+#[tokio::test]
+async fn a_manager_that_is_killed_leaves_nothing_of_a_foreign_kernel() {
+    let Some(kernel) = ipykernel() else { return };
+    let place = Place::new();
+    install(&place, "ipy", &kernel);
+    let begun = place.work().join("begun");
+    let code = format!(
+        "import subprocess, os\nsubprocess.Popen(['setsid', 'sleep', '4323'])\n\
+         os.system('(sleep 4324 &)')\nprint(os.environ['FOREIGN'], file=open({begun:?}, 'w'), flush=True)\n\
+         while True: pass"
+    );
+    let mut command = exec(&place, &["--kernel", "ipy", &code]);
+    let mut running = Running::start(piped(&mut command));
+    let home = written(&begun).await;
+    assert_eq!(home.trim(), place.work().join("x").display().to_string());
+    signal(running.pid(), Signal::KILL);
+    running.ended().await;
+    place.assert_no_survivors().await;
+}
+
+#[tokio::test]
+async fn by_hand_a_bridge_is_refused() {
+    let place = Place::new();
+    let refused = finish(&mut place.warmcell(&["bridge"]));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused.stderr).contains("not by hand"),
+        "{}",
+        text(&refused.stderr)
+    );
+    assert_nothing_left(&place).await;
+}
+
+#[tokio::test]
+async fn front_ends_of_jupyter_find_and_start_kernels_that_are_not_ours() {
+    let house = House::open_with(|settings| {
+        settings.bridge = Some(PathBuf::from(env!("CARGO_BIN_EXE_warmcell")));
+        let work = settings.home.parent().unwrap().join("work/jupyter");
+        let path = work.display().to_string();
+        settings
+            .kernel_environment
+            .push(("JUPYTER_PATH".to_owned(), path));
+    })
+    .await;
+    install(&house.place, "Echo", &hostile("honest"));
+    let (status, specs) = house.ask("GET", "/api/kernelspecs", &json!({})).await;
+    assert_eq!((status, &specs["default"]), (200, &"python3".into()));
+    assert_eq!(specs["kernelspecs"]["echo"]["spec"]["language"], "echo");
+    let (status, refused) = house
+        .ask("POST", "/api/kernels", &json!({"name": "nope"}))
+        .await;
+    assert_eq!(status, 400, "{refused}");
+    let (status, kernel) = house
+        .ask("POST", "/api/kernels", &json!({"name": "echo"}))
+        .await;
+    assert_eq!((status, &kernel["name"]), (201, &"echo".into()), "{kernel}");
+    let name = kernel["warmcell"]["session"].as_str().unwrap();
+    let name = warmcell::session::SessionName::parse(name).unwrap();
+    let session = house.manager.registry().find(&name).unwrap();
+    let mut client = house.client(&session, Form::V1).await;
+    let seen = client.run("hello").await;
+    assert!(seen.iter().any(|it| it.contains("hello")), "{seen:?}");
+    drop(client);
+    house.close().await;
+}
