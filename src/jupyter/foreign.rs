@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-use super::MimeBundle;
+use super::bundle::MimeBundle;
 use super::error::ContentError;
 use super::lenient::{self, or_default};
 

@@ -36,7 +36,6 @@ impl CallerOrder {
     /// If there is no such kernel, or a Python was named too.
     pub fn with_kernel(mut self) -> Result<Self, String> {
         match &self.kernel {
-            None => {}
             Some(_) if self.python.is_some() => {
                 return Err(
                     "give `python` or `kernel`, not both: another kernel has its own".to_owned(),
@@ -45,7 +44,7 @@ impl CallerOrder {
             Some(KernelOrder::Found(kernel)) if kernel.argv.is_empty() => {
                 return Err("`kernel` needs `name` and `argv`, or is a name alone".to_owned());
             }
-            Some(KernelOrder::Found(_)) => {}
+            None | Some(KernelOrder::Found(_)) => {}
             Some(KernelOrder::Named(name)) => {
                 let found = foreign_kernel(name, &self.caller());
                 let found = found.map_err(|error| error.to_string())?;

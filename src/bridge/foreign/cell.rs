@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::python;
@@ -23,6 +23,12 @@ const NAMES_PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug, Deserialize)]
 pub(super) struct Order {
     pub(super) code: String,
+    #[serde(default)]
+    silent: bool,
+    #[serde(default)]
+    store_history: Option<bool>,
+    #[serde(default)]
+    user_expressions: Map<String, Value>,
     pub(super) warmcell: OrderOfOurs,
 }
 
@@ -45,13 +51,13 @@ impl Order {
 
     /// The content of the request to the kernel.
     pub(super) fn content(&self, is_python: bool) -> Bytes {
-        let expressions = if is_python {
-            json!({ python::REPORT: python::REPORT_CODE })
-        } else {
-            json!({})
-        };
+        let mut expressions = self.user_expressions.clone();
+        if is_python {
+            expressions.insert(python::REPORT.to_owned(), json!(python::REPORT_CODE));
+        }
         let content = json!({
-            "code": self.code, "silent": false, "store_history": true,
+            "code": self.code, "silent": self.silent,
+            "store_history": self.store_history.unwrap_or(true),
             "user_expressions": expressions, "allow_stdin": false, "stop_on_error": false,
         });
         content.to_string().into()

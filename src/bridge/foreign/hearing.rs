@@ -82,6 +82,15 @@ impl Bridge {
                     self.replied(stage, &message.content);
                 }
             }
+            (Channel::Shell, _) => {
+                if let Some((_, header)) = self.asked.take_if(|(id, _)| answers(id)) {
+                    let reply = RawMessage {
+                        parent_header: header,
+                        ..message
+                    };
+                    self.out(&reply);
+                }
+            }
             (Channel::Stdin, "input_request") => {
                 // It was told that nobody can be asked.
                 let reply = RawMessage {

@@ -58,6 +58,8 @@ pub(super) struct Bridge {
     /// Of messages that are made here.
     pub(super) replies: u64,
     pub(super) cell: Option<Running>,
+    /// What was asked last between cells: its id, and its header.
+    pub(super) asked: Option<(String, Bytes)>,
     /// For the next result.
     pub(super) warnings: Vec<String>,
     /// Messages that were none since the last result.
@@ -83,6 +85,7 @@ impl Bridge {
             serial: 0,
             replies: 0,
             cell: None,
+            asked: None,
             warnings: started.warnings,
             unreadable: 0,
             names: None,
@@ -175,6 +178,12 @@ impl Bridge {
         };
         match (message.channel, msg_type.as_str()) {
             (Channel::Shell, "execute_request") => self.execute(message),
+            // What front ends ask between cells goes to the kernel as it is.
+            (Channel::Shell, _) => {
+                let msg_id = message.parsed_header().map(|header| header.msg_id);
+                self.asked = msg_id.ok().map(|id| (id, message.header.clone()));
+                self.connections.send(message);
+            }
             (Channel::Control, "shutdown_request") => {
                 let content = Bytes::from_static(br#"{"restart":false}"#);
                 self.ask(Channel::Control, "shutdown_request", content);

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
+use super::python;
 use super::traceback::{cut, place, plain};
 use crate::jupyter::{ExecuteReply, ReplyStatus};
 
@@ -36,6 +38,7 @@ struct Content {
     #[serde(skip_serializing_if = "String::is_empty")]
     evalue: String,
     traceback: Vec<String>,
+    user_expressions: Map<String, Value>,
     warmcell: Report,
 }
 
@@ -74,6 +77,7 @@ pub(super) fn refusal(class: &'static str, name: &str, sentence: &str, told: Tol
         ename: name.to_owned(),
         evalue: sentence.to_owned(),
         traceback: Vec::new(),
+        user_expressions: Map::new(),
         warmcell: Report {
             cell: told.cell,
             exit: None,
@@ -120,6 +124,7 @@ pub(super) fn reply(reply: &ExecuteReply, told: Told) -> Bytes {
         } else {
             Vec::new()
         },
+        user_expressions: expressions(reply),
         warmcell: Report {
             cell: told.cell,
             exit: exit.filter(|_| failed),
@@ -129,6 +134,16 @@ pub(super) fn reply(reply: &ExecuteReply, told: Told) -> Bytes {
             interrupted: told.interrupted,
         },
     })
+}
+
+/// Those of the caller.
+fn expressions(reply: &ExecuteReply) -> Map<String, Value> {
+    let text = reply.user_expressions.as_deref();
+    let mut expressions: Map<String, Value> = text
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    expressions.remove(python::REPORT);
+    expressions
 }
 
 fn content(content: &Content) -> Bytes {
