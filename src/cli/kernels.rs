@@ -52,6 +52,11 @@ pub(super) struct Begun {
 }
 
 impl Kernels {
+    /// Whether the session goes on after the command.
+    pub(super) fn live_on(&self) -> bool {
+        matches!(self, Self::Server(_))
+    }
+
     /// What is to be told before the first cell.
     pub(super) fn notices(&self) -> Vec<String> {
         let Self::Own { registry, .. } = self else {

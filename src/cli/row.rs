@@ -12,7 +12,7 @@ use super::kernels::Kernels;
 use super::show::Screen;
 use super::signals::Signals;
 use super::streams;
-use crate::execution::{Outcome, Status};
+use crate::execution::{Outcome, ReportedState, Status};
 use crate::session::Cell;
 use crate::tools::Grant;
 use crate::words::{agreeing, counted};
@@ -191,7 +191,13 @@ async fn run(
                 None => Err(cut_short(exit::of(&outcome))),
             }
         }
-        Some(Err(error)) => Err(unwritten(screen, signals, &error).await),
+        Some(Err(error)) => {
+            if kernels.live_on() && outcome.kernel.state == ReportedState::Lost {
+                // The session goes on without what it had: that is not to be learnt by the next cell.
+                drop(timeout(BESIDE, screen.rest(&outcome)).await);
+            }
+            Err(unwritten(screen, signals, &error).await)
+        }
         None => {
             // It may be one stream alone that nobody reads.
             if let Some(pieces) = &mut pieces

@@ -70,7 +70,7 @@ impl Progress {
         let stage = self.stage();
         let kernel = self.turn.borrow().kernel().cloned().unwrap_or(untouched);
         let Some(begun) = &stage.begun else {
-            let line = "[the cell waits for its turn; it will run, and waiting for it later returns its result]";
+            let line = "[the cell has not begun yet; it will run, and waiting for it later returns its result]";
             return running(Collected::default(), ToolUse::default(), None, kernel, line);
         };
         let output = begun

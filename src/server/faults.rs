@@ -23,7 +23,7 @@ pub enum OrderError {
         got: String,
     },
     /// It has keys that mean nothing.
-    #[error("{what} has no {}; it has {}{}", in_words(unknown, *more), known.join(", "), likely(unknown))]
+    #[error("{what} has no {}; {}{}", in_words(unknown, *more), those(known), likely(unknown))]
     UnknownKeys {
         /// What was read.
         what: &'static str,
@@ -68,6 +68,13 @@ pub enum OrderError {
         /// Which one, and why.
         fault: String,
     },
+}
+
+fn those(known: &[&str]) -> String {
+    if known.is_empty() {
+        return "it has none".to_owned();
+    }
+    format!("it has {}", known.join(", "))
 }
 
 fn in_words(unknown: &[String], more: usize) -> String {

@@ -308,6 +308,11 @@ impl WaitOrder {
     }
 }
 
+/// Reads an order that has nothing to say but what it is: nothing, or an object without keys.
+pub(super) fn nothing(text: &[u8]) -> Result<(), OrderError> {
+    Keys::read(text, "this order", &[]).map(drop)
+}
+
 #[cfg(test)]
 #[path = "order_tests.rs"]
 mod tests;

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::Manager;
 use super::body;
 use super::lines::{Lines, lines};
-use super::order::{InterruptOrder, WaitOrder};
+use super::order::{self, InterruptOrder, WaitOrder};
 use super::refusal::Refusal;
 use super::wire::{Finished, InterruptAnswer, Line};
 use crate::execution::Successor;
@@ -30,12 +30,16 @@ pub(super) async fn manager(State(manager): State<Arc<Manager>>) -> Response {
 }
 
 /// `POST /stop`
-pub(super) async fn stop(State(manager): State<Arc<Manager>>) -> Response {
+pub(super) async fn stop(
+    State(manager): State<Arc<Manager>>,
+    body: Body,
+) -> Result<Response, Refusal> {
+    body::parsed(&manager, body, order::nothing).await?;
     let sessions = manager.registry().sessions_in_order();
     let unreceived: Vec<_> = sessions.iter().flat_map(unreceived).collect();
     manager.stop().cancel();
     let answer = json!({ "stopping": true, "sessions": sessions.len(), "unreceived": unreceived });
-    Json(answer).into_response()
+    Ok(Json(answer).into_response())
 }
 
 /// The results of a session that nobody has received, each with its name.
@@ -99,7 +103,9 @@ pub(super) async fn interrupt(
 pub(super) async fn reset(
     State(manager): State<Arc<Manager>>,
     Path(name): Path<String>,
+    body: Body,
 ) -> Result<Response, Refusal> {
+    body::parsed(&manager, body, order::nothing).await?;
     let reset = manager.existing(&name)?.reset().await;
     let (kernel, error) = match reset.successor {
         None => ("none", None),
@@ -119,7 +125,9 @@ pub(super) async fn reset(
 pub(super) async fn close(
     State(manager): State<Arc<Manager>>,
     Path(name): Path<String>,
+    body: Body,
 ) -> Result<Response, Refusal> {
+    body::parsed(&manager, body, order::nothing).await?;
     let ended = manager.existing(&name)?.close().await;
     let answer = json!({
         "closed": true,

@@ -199,7 +199,13 @@ impl Following {
     pub(super) fn followed(&mut self, step: Step) -> Option<String> {
         let caller = step.caller?;
         let mut differences = Vec::new();
-        for name in TOLD {
+        // Who says nothing of an environment has none to compare.
+        let told = if caller.environment.is_empty() {
+            &[][..]
+        } else {
+            &TOLD[..]
+        };
+        for &name in told {
             let [theirs, ours] = [&caller, &self.origin].map(|it| value(it, name));
             let known = |(told, value): &(&str, Option<String>)| {
                 *told == name && value.as_deref() == theirs

@@ -141,3 +141,17 @@ fn a_reset_takes_all_from_its_caller() {
     assert_eq!(said.place, Path::new("/c"));
     assert_eq!(said.caller.environment, first.environment);
 }
+
+#[test]
+fn who_says_nothing_of_an_environment_is_told_of_no_difference() {
+    let mut following = Following::new(&caller(&[("PATH", "/bin")], "/a"));
+    let went = step(&following, &by(&caller(&[], "/b")));
+    assert_eq!(went.directory.as_deref(), Some(Path::new("/b")));
+    assert_eq!(following.followed(went), None);
+    let other = step(&following, &by(&caller(&[("PATH", "/other")], "/b")));
+    let told = following.followed(other).unwrap();
+    assert!(
+        told.contains("PATH is /bin (this caller: /other)"),
+        "{told}"
+    );
+}

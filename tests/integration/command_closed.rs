@@ -106,6 +106,12 @@ async fn a_closed_stdout_ends_a_cell_of_the_server() {
     assert!(err.contains("cannot write to stdout: Bad file"), "{err}");
     // It had ended already: state is kept.
     assert_eq!(home.run(&["exec", "-s", "a", "x"]).1, "1\n");
+    // One that prints on is ended, and what that has cost is not left for the next to find out.
+    let line = "{ \"$0\" exec -s a 'while True: print(1)'; echo code $? >&2; } | head -n 1";
+    let (_, out, err) = shell(line);
+    assert_eq!(out, "1\n", "{err}");
+    assert!(err.ends_with("code 141\n"), "{err}");
+    assert!(err.contains("and x are lost"), "{err}");
     home.end().await;
 }
 

@@ -345,3 +345,25 @@ async fn the_command_line_makes_its_paths_absolute() {
     assert!(crate::support::text(&output.stderr).contains("paths in UTF-8 alone"));
     home.end().await;
 }
+
+/// What costs state is not done for a request that means something else.
+#[tokio::test]
+async fn an_order_to_reset_close_or_stop_says_nothing_else() {
+    let home = home();
+    for (method, path) in [
+        ("POST", "/warmcell/v1/sessions/a/reset"),
+        ("DELETE", "/warmcell/v1/sessions/a"),
+        ("POST", "/warmcell/v1/stop"),
+    ] {
+        let refused = home.ask(method, path, &json!({ "a": 1 })).json();
+        assert_eq!(refused["error_class"], "usage", "{method} {path}");
+        let sentence = refused["error"].as_str().unwrap();
+        assert_eq!(sentence, "this order has no key \"a\"; it has none");
+        let refused = home.ask(method, path, &json!("junk")).json();
+        assert_eq!(refused["error_class"], "usage", "{method} {path}");
+    }
+    assert_eq!(home.run(&["exec", "-s", "a", "x"]).1, "1\n");
+    let reset = home.ask("POST", "/warmcell/v1/sessions/a/reset", &json!({}));
+    assert_eq!(reset.json()["reset"], true);
+    home.end().await;
+}
