@@ -35,7 +35,7 @@ impl Place {
             .tempdir_in("/tmp")
             .unwrap();
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let mark = format!("/warmcell-test-{}-{count}", std::process::id());
+        let mark = format!("/warmcell-test-{}-{count}_", std::process::id());
         for name in ["home", "run", "work"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
