@@ -95,6 +95,16 @@ impl Stream {
         let deadline = patience.map(|patience| Instant::now() + patience);
         let mut texts = Texts::default();
         let mut kernel = None;
+        // One that waits holds its end of what it would print: it is over without ever having begun if
+        // it is interrupted, or if its session ends.
+        let (interrupt, ended) = (execution.interrupt_token(), execution.ended());
+        let mut unrun = std::pin::pin!(async move {
+            tokio::select! {
+                () = interrupt.cancelled() => {}
+                () = ended => {}
+            }
+        });
+        let mut may_be_unrun = true;
         let what = loop {
             let due = self.unsaid.as_ref().map(|(_, due)| *due);
             let printed = live.is_none();
@@ -107,6 +117,10 @@ impl Stream {
             tokio::select! {
                 biased;
                 () = self.lines.gone() => break What::Vanished,
+                () = &mut unrun, if may_be_unrun => {
+                    may_be_unrun = false;
+                    execution.end_live_if_waiting();
+                }
                 begun = turn.kernel(kernel.as_ref()) => {
                     kernel = Some(begun.clone());
                     self.unsaid = Some((begun, Instant::now() + SHORT));

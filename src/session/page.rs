@@ -16,8 +16,6 @@ use super::untold::Untold;
 use crate::execution::{Loss, LossReason, Lost};
 use crate::process::in_a_thread;
 
-/// Before a write: what is just being told to a client goes first, also where processors are few.
-const AFTER_THE_RESULT: Duration = Duration::from_millis(2);
 /// Between two writes: many short cells in a row cost no more than this.
 const PAUSE: Duration = Duration::from_millis(25);
 /// A cell that takes longer is noted as running.
@@ -223,7 +221,6 @@ async fn write(mut notes: watch::Receiver<Note>, path: PathBuf, trouble: Trouble
     let mut is_told = false;
     let mut written = None;
     while notes.changed().await.is_ok() {
-        pause(&notes, AFTER_THE_RESULT).await;
         let mut note = notes.borrow_and_update().clone();
         let entry = (!note.is_gone).then(|| note.entry());
         if entry.is_none() || entry != written {

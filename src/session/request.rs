@@ -50,6 +50,14 @@ struct Waiting {
 }
 
 impl Place {
+    /// Whoever reads along while it waits reads no more.
+    fn mute(&self) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waiting) = waiting.as_mut() {
+            waiting.live = None;
+        }
+    }
+
     /// A place without a cell: its turn comes when all before it have ended.
     pub(super) fn without_cell() -> Self {
         Self {
@@ -168,6 +176,14 @@ impl Execution {
     /// Ends when the cell has: it has run, or will not. Whoever holds it holds nothing else.
     pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         self.ended.clone().cancelled_owned()
+    }
+
+    /// If it has not begun it prints nothing any more: what it prints has come to its end, and its result
+    /// is next. For when it was interrupted, or will not run.
+    pub fn end_live_if_waiting(&self) {
+        if let Some(place) = &self.place {
+            place.mute();
+        }
     }
 
     /// Whether it does not run: its result, which says why, is there.

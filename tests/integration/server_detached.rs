@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::lifecycle_support::{until, written};
-use crate::server_kit::Home;
+use crate::lifecycle_support::{signal, until, written};
+use crate::server_kit::{Home, ended};
 
 /// A client that reads a stream as it comes.
 struct Reader(BufReader<UnixStream>);
@@ -230,4 +230,40 @@ async fn a_cell_that_goes_on_can_be_interrupted_and_its_result_found_by_its_id()
     assert_eq!(result["result"], "2");
     assert!(detached["status"] != "running" || detached["cell_id"] == result["cell_id"]);
     home.end().await;
+}
+
+/// Who waits for a turn that does not come is told so, and is not left waiting.
+#[tokio::test]
+async fn a_cell_that_waits_is_answered_when_its_session_ends_or_it_is_interrupted() {
+    let home = Home::new();
+    let busy = |name: &str| {
+        let code = waits_for(&home, name);
+        assert_eq!(home.run(&["exec", "-s", name, "--detach", &code]).0, 0);
+    };
+    let waiting = |name: &str| {
+        let (_, out, _) = home.run(&["sessions", "show", name, "--json"]);
+        let shown: Value = serde_json::from_str(&out).unwrap_or_default();
+        shown["waiting"] == 1
+    };
+    for (name, order) in [("a", "close"), ("b", "interrupt"), ("c", "stop")] {
+        busy(name);
+        begun(&home, name).await;
+        let client = home.start(&["exec", "-s", name, "--json", "5"]);
+        until("a cell that waits", || waiting(name)).await;
+        match order {
+            "close" => drop(home.run(&["sessions", "close", name])),
+            "interrupt" => signal(client.id(), rustix::process::Signal::INT),
+            _ => drop(home.run(&["serve", "--stop"])),
+        }
+        let (code, out, err) = ended(client);
+        let result: Value = serde_json::from_str(&out).unwrap_or_default();
+        let expected = match order {
+            "interrupt" => (130, "interrupted"),
+            _ => (125, "unavailable"),
+        };
+        let class = result["error_class"].as_str().unwrap_or_default();
+        assert_eq!((code, class), (expected.0, expected.1), "{out}{err}");
+        go(&home, name);
+    }
+    home.assert_nothing_left().await;
 }
