@@ -20,6 +20,9 @@ use crate::process::in_a_thread;
 const PAUSE: Duration = Duration::from_millis(25);
 /// A cell that takes longer is noted as running.
 pub(super) const NOTED_AS_RUNNING: Duration = Duration::from_millis(50);
+/// How long whoever gets the last result of a session may take to receive it: else the loss that it tells
+/// is told again by the next manager.
+const RECEIPT: Duration = Duration::from_millis(300);
 /// How long the last write may hold up the end of a session.
 const LAST_WRITE: Duration = Duration::from_secs(1);
 
@@ -119,6 +122,14 @@ impl Page {
 
     /// The session has ended: the page goes with it, or stays for the next manager.
     async fn end(self, stays: bool) {
+        if stays {
+            // The result that tells a loss may be on its way just now.
+            let is_told = |note: &Note| {
+                let pending = note.untold.clone().pending();
+                pending.is_none_or(|(_, told)| told)
+            };
+            drop(timeout(RECEIPT, self.notes.subscribe().wait_for(is_told)).await);
+        }
         self.notes.send_modify(|note| {
             note.is_gone = !stays;
             note.is_last = true;

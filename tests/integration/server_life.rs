@@ -204,3 +204,24 @@ async fn a_server_that_cannot_start_says_why() {
     assert!(err.contains("/bin/false"), "{err}");
     home.end().await;
 }
+
+/// The result that came as the server ended has told the loss: the next server does not tell it again.
+#[tokio::test]
+async fn a_loss_that_was_received_as_the_server_ended_is_not_told_again() {
+    let home = Home::new();
+    home.run(&["exec", "-s", "a", "z = 1"]);
+    let begun = home.place.work().join("begun");
+    let code = format!("open({begun:?}, 'w').write('x\\n')\nimport time; time.sleep(600)");
+    let client = home.start(&["exec", "-s", "a", "--json", &code]);
+    written(&begun).await;
+    signal(home.server(), Signal::TERM);
+    let (code, out, err) = ended(client);
+    assert_eq!(code, 130, "{err}");
+    let result: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(result["kernel"]["reason"], "session_closed");
+    assert_eq!(result["kernel"]["lost"]["names"][0]["name"], "z");
+    let next = home.json("a", "1");
+    assert_eq!(next["kernel"]["reason"], "manager_restarted", "{next}");
+    assert_eq!(next["kernel"].get("lost"), None, "{next}");
+    home.end().await;
+}
