@@ -1,6 +1,7 @@
 //! The five sockets of a kernel: who is connected to which, what comes in, and what goes out.
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,11 +18,10 @@ use crate::jupyter::{
     Channel, Multipart, RawMessage, SeenDigest, SeenDigests, SignatureError, Signer, SocketName,
     zmtp_message,
 };
+use crate::process::until_worth_another_try;
 
 /// Connections to one socket; those beyond are closed.
 const MOST_CONNECTIONS: usize = 256;
-/// How long to wait for a descriptor when none is left.
-const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
 /// Requests are counted in pieces of so many bytes, each as one at least.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 /// Pieces of requests that wait to be answered, of each channel: 96 MiB, and 1,536 requests.
@@ -273,7 +273,7 @@ async fn accept(
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(DESCRIPTOR_PAUSE).await;
+                until_worth_another_try(pending()).await;
             }
         }
     }

@@ -113,7 +113,7 @@ mod tests {
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
-            cwd: PathBuf::from("/work"),
+            cwd: PathBuf::from("/here"),
             umask: 0o022,
             limits: None,
             python: None,
@@ -140,7 +140,7 @@ mod tests {
             folders(&[home, venv, path]),
             [
                 "/a",
-                "/work/relative",
+                "/here/relative",
                 "/v/share/jupyter",
                 user,
                 REST[0],
