@@ -37,7 +37,12 @@ async fn a_server_that_is_killed_leaves_nothing_and_the_next_says_what_is_lost()
     for client in clients {
         let (code, _, err) = ended(client);
         assert_eq!(code, 125, "{err}");
-        assert!(err.contains("how the cell ended is not known"), "{err}");
+        // In the first 5 ms of a cell its client does not know yet that it has begun.
+        let known = [
+            "how the cell ended is not known",
+            "whether the cell ran is not known",
+        ];
+        assert!(known.iter().any(|it| err.contains(it)), "{err}");
     }
     home.place.assert_no_survivors().await;
     let notes: Vec<_> = fs::read_dir(home.place.home().join("warmcell/sessions"))
