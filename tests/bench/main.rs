@@ -18,6 +18,7 @@ mod cold;
 mod deadline;
 mod exec;
 mod flood;
+mod jupyter;
 mod limit;
 mod measure;
 mod memory;
@@ -35,7 +36,7 @@ use measure::Row;
 
 type Part = (&'static str, fn() -> Vec<Row>);
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 8] = [
     ("cold", cold::rows),
     ("warm", warm::rows),
     ("tool", tool::rows),
@@ -43,6 +44,7 @@ const PARTS: [Part; 7] = [
     ("deadline", deadline::rows),
     ("memory", memory::rows),
     ("exec", exec::rows),
+    ("jupyter", jupyter::rows),
 ];
 
 /// The Python that everything here runs on.
