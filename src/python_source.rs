@@ -32,6 +32,7 @@ const PACKAGE: &[(&str, &str)] = &[
     ("hooks.py", include_str!("../python/hooks.py")),
     ("interrupt.py", include_str!("../python/interrupt.py")),
     ("introspect.py", include_str!("../python/introspect.py")),
+    ("ipython.py", include_str!("../python/ipython.py")),
     ("job.py", include_str!("../python/job.py")),
     ("kernel.py", include_str!("../python/kernel.py")),
     ("link.py", include_str!("../python/link.py")),

@@ -23,6 +23,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 #[derive(Debug)]
 pub struct Listeners {
     pub(super) sockets: Vec<(SocketName, Listener)>,
+    /// Of them, in the order of `SocketName::ALL`; for Unix sockets the numbers in their names.
+    pub(super) ports: [u32; 5],
 }
 
 #[derive(Debug)]
@@ -65,7 +67,8 @@ impl Listeners {
             })?;
             sockets.push((name, listener));
         }
-        Ok(Self { sockets })
+        let ports = connection.ports;
+        Ok(Self { sockets, ports })
     }
 
     /// Listens at five free ports of 127.0.0.1, with a new key: nobody can take a port in between,
@@ -96,7 +99,8 @@ impl Listeners {
             *port = chosen;
             sockets.push((name, Listener::Tcp(tcp)));
         }
-        Ok((Self { sockets }, connection))
+        let ports = connection.ports;
+        Ok((Self { sockets, ports }, connection))
     }
 }
 

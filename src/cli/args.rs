@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::args_kernel::{KernelArguments, KernelspecArguments};
+use super::args_kernel::{KernelArguments, KernelspecArguments, without_ipython_settings};
 use super::args_sessions::{ServeArguments, SessionsArguments};
 use super::{bridge, exec, exit, kernel, kernelspec, serve, sessions, show, streams};
 use crate::config::Limits;
@@ -189,7 +189,8 @@ fn sentence(error: &clap::Error) -> String {
 /// Runs the command that this process was started as; its exit code.
 pub fn main() -> ExitCode {
     survive_file_size_limit();
-    let arguments = match Arguments::try_parse() {
+    let words = without_ipython_settings(std::env::args_os().collect());
+    let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are no errors; everything else is usage. A closed stdout or stderr

@@ -1,5 +1,6 @@
 //! What can be said to `warmcell kernel` and `warmcell kernelspec`.
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -10,7 +11,38 @@ By hand: `warmcell kernel -f k.json`, then `jupyter console --existing k.json`.
 
 Cells have no time limit and no tool budget. An interrupt raises KeyboardInterrupt and keeps the state; a \
 second one within 3 s kills the Python. The kernel ends on a shutdown_request, when the front end that has \
-started it is gone, or on SIGTERM, and leaves nothing behind.";
+started it is gone, or on SIGTERM, and leaves nothing behind.
+
+Settings of IPython's (`--Class.name=value`), which some front ends give to every kernel named python3, are \
+passed over.";
+
+/// The words of a command line without what front ends add for IPython: nbclient gives a kernel that
+/// bears the name python3 `--HistoryManager.hist_file=:memory:`, whatever it is.
+pub(super) fn without_ipython_settings(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| word == "kernel") {
+        words.retain(|word| !is_ipython_setting(word));
+    }
+    words
+}
+
+fn is_ipython_setting(word: &OsStr) -> bool {
+    let Some((name, _value)) = word
+        .to_str()
+        .and_then(|it| it.strip_prefix("--")?.split_once('='))
+    else {
+        return false;
+    };
+    let is_word = |part: &str| {
+        !part.is_empty()
+            && part
+                .chars()
+                .all(|sign| sign.is_ascii_alphanumeric() || sign == '_')
+    };
+    // Options of ours have no dot, and no capital.
+    name.starts_with(|first: char| first.is_ascii_uppercase())
+        && name.contains('.')
+        && name.split('.').all(is_word)
+}
 
 /// The arguments of `warmcell kernel`.
 #[derive(Debug, Args)]
@@ -75,4 +107,40 @@ pub(super) struct KernelspecInstall {
     /// The Python of its kernels. Otherwise that of the front end's environment.
     #[arg(long, value_name = "PATH")]
     pub(super) python: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_ipython_are_passed_over_and_nothing_else() {
+        let kept = |words: &[&str]| -> Vec<String> {
+            let words = words.iter().map(OsString::from).collect();
+            let kept = without_ipython_settings(words).into_iter();
+            kept.map(|word| word.into_string().unwrap()).collect()
+        };
+        let settings = [
+            "--HistoryManager.hist_file=:memory:",
+            "--IPKernelApp.matplotlib=",
+            "--A.b.c_1=x y",
+        ];
+        let words = ["warmcell", "kernel", "-f", "k.json"];
+        assert_eq!(kept(&[&words[..], &settings].concat()), words);
+        // Of what is not one, clap says what is wrong.
+        for other in [
+            "--bogus=1",
+            "--a.b=1",
+            "--A=1",
+            "--A.b",
+            "A.b=1",
+            "--A..b=1",
+            "-A.b=1",
+        ] {
+            let words = ["warmcell", "kernel", other];
+            assert_eq!(kept(&words), words);
+        }
+        let elsewhere = ["warmcell", "exec", "--A.b=1"];
+        assert_eq!(kept(&elsewhere), elsewhere);
+    }
 }

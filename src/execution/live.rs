@@ -1,9 +1,11 @@
 //! What a cell prints, handed on as it comes to somebody who must get all of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
 use crate::jupyter::Published;
 use crate::kernel::Pressure;
@@ -57,6 +59,26 @@ pub struct LiveOutput {
     pressure: Arc<Pressure>,
     /// A piece that was taken and not yet handed on.
     after: Option<LiveEvent>,
+    /// Text of one stream that waits for more of it, and until when.
+    gathered: Option<Gathered>,
+}
+
+#[derive(Debug)]
+struct Gathered {
+    is_stderr: bool,
+    bytes: Vec<u8>,
+    until: Instant,
+}
+
+impl From<Gathered> for LiveEvent {
+    fn from(gathered: Gathered) -> Self {
+        let bytes = Bytes::from(gathered.bytes);
+        if gathered.is_stderr {
+            Self::Stderr(bytes)
+        } else {
+            Self::Stdout(bytes)
+        }
+    }
 }
 
 /// A pair of ends.
@@ -72,6 +94,7 @@ pub fn live_output() -> (LiveSender, LiveOutput) {
             events: receiver,
             pressure,
             after: None,
+            gathered: None,
         },
     )
 }
@@ -113,6 +136,59 @@ impl LiveOutput {
     pub async fn next_together(&mut self, most: usize) -> Option<LiveEvent> {
         let first = self.next().await?;
         Some(self.with_those_that_follow(first, most))
+    }
+
+    /// As [`LiveOutput::next_together`], for people and files that keep what they get piece by piece:
+    /// text waits up to `patience` for more of the same stream, and less if something else comes.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again: nothing is lost, and [`LiveOutput::gathered_now`] has what
+    /// waits.
+    pub async fn next_gathered(&mut self, most: usize, patience: Duration) -> Option<LiveEvent> {
+        loop {
+            let waiting = self.gathered.as_ref();
+            if waiting.is_some_and(|it| it.bytes.len() >= most) {
+                return self.gathered_now();
+            }
+            let next = match waiting.map(|it| it.until) {
+                None => self.next().await,
+                Some(until) => match timeout_at(until, self.next()).await {
+                    Ok(next) => next,
+                    Err(_elapsed) => return self.gathered_now(),
+                },
+            };
+            let (is_stderr, bytes) = match next {
+                Some(LiveEvent::Stdout(bytes)) => (false, bytes),
+                Some(LiveEvent::Stderr(bytes)) => (true, bytes),
+                other if self.gathered.is_none() => return other,
+                other => {
+                    self.after = other;
+                    return self.gathered_now();
+                }
+            };
+            match &mut self.gathered {
+                Some(waiting) if waiting.is_stderr == is_stderr => {
+                    waiting.bytes.extend_from_slice(&bytes);
+                }
+                gathered => {
+                    let next = Gathered {
+                        is_stderr,
+                        bytes: bytes.into(),
+                        until: Instant::now() + patience,
+                    };
+                    if let Some(before) = gathered.replace(next) {
+                        return Some(before.into());
+                    }
+                }
+            }
+        }
+    }
+
+    /// What [`LiveOutput::next_gathered`] holds back, and then what is there already.
+    pub fn gathered_now(&mut self) -> Option<LiveEvent> {
+        let gathered = self.gathered.take().map(LiveEvent::from);
+        gathered.or_else(|| self.next_now())
     }
 
     /// As [`LiveOutput::next_together`], of what is there already.

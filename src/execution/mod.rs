@@ -28,6 +28,7 @@ mod wishes;
 pub use authority::CellAuthority;
 pub use cell::{CellRun, CellTask, Cost, How, Stop, run};
 pub use cut_off::Seen;
+pub(crate) use ended::INTERRUPTED_KEPT;
 pub use interrupt::Interrupt;
 pub use live::{LiveEvent, LiveOutput, LiveSender, live_output};
 pub use losses::{Loss, Successor};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::execution::{ErrorClass, Outcome, Status};
+use crate::execution::{ErrorClass, INTERRUPTED_KEPT, Outcome, Status};
 use crate::jupyter::{Asked, ContentError, PROTOCOL_VERSION};
 use crate::session::Shown;
 
@@ -168,7 +168,8 @@ fn ename_of(class: Option<ErrorClass>) -> &'static str {
     }
 }
 
-/// What no stream has carried and no error tells, a line each.
+/// What no stream has carried and no error tells, a line each. That an interrupt has ended the cell
+/// and nothing else needs no words: the error is a `KeyboardInterrupt`, as with any kernel of Jupyter's.
 pub(super) fn notices(outcome: &Outcome) -> Option<String> {
     let told_by_error = outcome.status != Status::Success
         && outcome
@@ -178,7 +179,8 @@ pub(super) fn notices(outcome: &Outcome) -> Option<String> {
             .is_none_or(|raised| raised.ename.is_empty());
     let mut text = String::new();
     if !told_by_error {
-        for notice in &outcome.beside_streams.notices {
+        let told = outcome.beside_streams.notices.iter();
+        for notice in told.filter(|it| *it != INTERRUPTED_KEPT) {
             text.push_str(notice);
             text.push('\n');
         }
@@ -189,6 +191,11 @@ pub(super) fn notices(outcome: &Outcome) -> Option<String> {
         text.push('\n');
     }
     (!text.is_empty()).then_some(text)
+}
+
+/// Beside the reply to a cell: when it has begun.
+pub(super) fn started(at: &str) -> Value {
+    json!({ "started": at })
 }
 
 /// The reply to a cell.
@@ -249,5 +256,8 @@ mod tests {
             json!({ "ename": "E", "evalue": "v", "traceback": ["a", "b"] })
         );
         assert_eq!(notices(&outcome).unwrap(), "[interrupted]\nwarmcell: odd\n");
+        // The error has said it.
+        outcome.beside_streams.notices = vec![INTERRUPTED_KEPT.to_owned()];
+        assert_eq!(notices(&outcome).unwrap(), "warmcell: odd\n");
     }
 }

@@ -255,8 +255,10 @@ impl Hub {
         let count = execution_count.filter(|_| shown.kind == PublishedKind::Result);
         let content = Bytes::from(shown.content(count));
         let msg_type = shown.kind.msg_type();
-        let message = self.raw_message(msg_type, Channel::Iopub, parent, content, Some(shown));
-        put(&self.state(), &message);
+        let mut message = self.plain_message(msg_type, Channel::Iopub, parent, content);
+        message.message.metadata = shown.metadata.clone();
+        message.message.buffers.clone_from(&shown.buffers);
+        put(&self.state(), &Arc::new(message));
     }
 
     /// A cell has begun: all are told, and those who come before its end.
@@ -328,16 +330,32 @@ impl Hub {
         client.put(message, receipt);
     }
 
+    /// Answers one client's cell, with what is to be known of it beside.
+    pub(super) fn answer_about(
+        &self,
+        client: &Outbox,
+        channel: Channel,
+        parent: &Parent,
+        content: &Value,
+        about: &Value,
+        receipt: Receipt,
+    ) {
+        let mut message = self.plain_message("execute_reply", channel, parent, bytes_of(content));
+        message.message.metadata = bytes_of(about);
+        client.put(Arc::new(message), Some(receipt));
+    }
+
     /// Answers one client with what a kernel has said.
     pub(super) fn answer_raw(
         &self,
         client: &Outbox,
+        channel: Channel,
         msg_type: &'static str,
         parent: &Parent,
         content: Bytes,
     ) {
-        let message = self.raw_message(msg_type, Channel::Shell, parent, content, None);
-        client.put(message, None);
+        let message = self.plain_message(msg_type, channel, parent, content);
+        client.put(Arc::new(message), None);
     }
 
     /// Nothing more is published.
@@ -358,19 +376,16 @@ impl Hub {
         parent: &Parent,
         content: &Value,
     ) -> Arc<Outgoing> {
-        // Values of ours have no key that is no string, so this does not fail.
-        let content = serde_json::to_vec(content).unwrap_or_default();
-        self.raw_message(msg_type, channel, parent, content.into(), None)
+        Arc::new(self.plain_message(msg_type, channel, parent, bytes_of(content)))
     }
 
-    fn raw_message(
+    fn plain_message(
         &self,
         msg_type: &'static str,
         channel: Channel,
         parent: &Parent,
         content: Bytes,
-        shown: Option<&Published>,
-    ) -> Arc<Outgoing> {
+    ) -> Outgoing {
         self.session.touch();
         let number = self.messages.fetch_add(1, Ordering::Relaxed);
         let msg_id = format!("{}_{number}", self.id);
@@ -380,24 +395,24 @@ impl Hub {
             self.session.id(),
             &date(Timestamp::now()),
         );
-        let mut message = RawMessage {
-            parent_header: parent.0.clone(),
-            ..RawMessage::new(channel, header, content)
-        };
-        if let Some(shown) = shown {
-            message.metadata = shown.metadata.clone();
-            message.buffers.clone_from(&shown.buffers);
-        }
-        Arc::new(Outgoing {
+        Outgoing {
             msg_type,
             msg_id,
-            message,
-        })
+            message: RawMessage {
+                parent_header: parent.0.clone(),
+                ..RawMessage::new(channel, header, content)
+            },
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A value as bytes; one of ours has no key that is no string, so this does not fail.
+fn bytes_of(value: &Value) -> Bytes {
+    serde_json::to_vec(value).unwrap_or_default().into()
 }
 
 /// Puts a message into the outboxes of all clients. Under the lock, so that all see the same order.

@@ -24,6 +24,7 @@ mod command_secrets;
 mod command_source;
 mod command_streams;
 mod conformance;
+mod conformance_suites;
 mod documentation;
 mod endings;
 mod exits;
