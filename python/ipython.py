@@ -1,6 +1,6 @@
 """``IPython.display`` in a kernel that is not IPython's.
 
-Its ``display()`` and the like speak to IPython's own shell, and where there is none they print. Ours
+Its ``display()`` and the like speak to IPython's own shell, and print where there is none. Ours
 take their place when a cell, or a library that it uses, imports it; its classes (``HTML``,
 ``Image``, ...) say themselves how they are shown.
 """

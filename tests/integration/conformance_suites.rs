@@ -56,7 +56,7 @@ async fn run(tests: &[&str], words: &str, kernels: usize) {
 #[tokio::test]
 async fn ipykernels_tests_of_messages_pass() {
     let tests = ["ipykernel/tests/test_message_spec.py"];
-    run(&tests, "20 passed, 4 xfailed", 5).await;
+    run(&tests, "20 passed, 4 xfailed", 4).await;
 }
 
 #[tokio::test]
