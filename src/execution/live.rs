@@ -239,3 +239,77 @@ impl Drop for LiveOutput {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_millis(100);
+
+    fn stdout(text: &'static str) -> LiveEvent {
+        LiveEvent::Stdout(Bytes::from_static(text.as_bytes()))
+    }
+
+    fn stderr(text: &'static str) -> LiveEvent {
+        LiveEvent::Stderr(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_written_in_pieces_is_read_as_one() {
+        let (sender, mut live) = live_output();
+        let writing = async move {
+            let value = LiveEvent::Result("1".to_owned());
+            for (pause, event) in [
+                (0, stdout("Hello")),
+                (60, stdout("\n")),
+                // The patience is with the first of them.
+                (60, stdout("later")),
+                // What is something else waits for nothing and holds nothing up.
+                (10, stderr("oh")),
+                (10, value),
+                (10, stdout("last")),
+            ] {
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+                sender.send(event);
+            }
+        };
+        let reading = async {
+            let mut seen = Vec::new();
+            let begun = Instant::now();
+            while let Some(event) = live.next_gathered(1_000, PATIENCE).await {
+                seen.push((begun.elapsed().as_millis(), event));
+            }
+            seen
+        };
+        let (seen, ()) = tokio::join!(reading, writing);
+        assert_eq!(
+            seen,
+            [
+                (100, stdout("Hello\n")),
+                (130, stdout("later")),
+                (140, stderr("oh")),
+                (140, LiveEvent::Result("1".to_owned())),
+                // At its end nothing more can come.
+                (150, stdout("last")),
+            ]
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_more_can_be_had_at_once() {
+        let (sender, mut live) = live_output();
+        for text in ["a", "b"] {
+            sender.send(stdout(text));
+        }
+        let gathering = live.next_gathered(1_000, PATIENCE);
+        let gathered = tokio::time::timeout(PATIENCE / 2, gathering).await;
+        assert!(gathered.is_err());
+        sender.send(stderr("c"));
+        let now: Vec<_> = std::iter::from_fn(|| live.gathered_now()).collect();
+        assert_eq!(now, [stdout("ab"), stderr("c")]);
+        // Nor does much wait.
+        sender.send(stdout("long"));
+        let long = tokio::time::timeout(PATIENCE / 2, live.next_gathered(4, PATIENCE)).await;
+        assert_eq!(long, Ok(Some(stdout("long"))));
+    }
+}

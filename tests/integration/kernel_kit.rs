@@ -186,6 +186,7 @@ pub struct Message {
     /// As it came.
     pub parent: String,
     pub content: Value,
+    pub metadata: Value,
     pub identities: Vec<Bytes>,
 }
 
@@ -282,6 +283,7 @@ impl FrontEnd {
             header: serde_json::from_slice(&message.header).unwrap(),
             parent: String::from_utf8(message.parent_header.to_vec()).unwrap(),
             content: serde_json::from_slice(&message.content).unwrap(),
+            metadata: serde_json::from_slice(&message.metadata).unwrap(),
             identities: multipart.identities,
         }
     }
@@ -305,6 +307,16 @@ impl FrontEnd {
         }
         let frames = self.iopub.frames();
         self.read(frames)
+    }
+
+    /// Until a cell runs.
+    pub fn all_started(&mut self, header: &str) {
+        loop {
+            let message = self.published();
+            if message.parent == header && message.kind() == "execute_input" {
+                return;
+            }
+        }
     }
 
     /// Everything that is published because of a request, up to `idle`; the rest is skipped.
