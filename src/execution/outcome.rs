@@ -228,6 +228,9 @@ pub struct BesideStreams {
     /// What became of the expressions that a front end has asked for, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_expressions: Option<String>,
+    /// Whether the cell ended by `exit()` or `quit()`, and a front end that is a prompt is to end too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asks_exit: bool,
 }
 
 /// An exception, in the words of Jupyter.

@@ -123,6 +123,7 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
             notices,
             end,
             raised: raised(&run.how),
+            asks_exit: asks_exit(&run.how),
             user_expressions: match run.how {
                 How::Replied(reply) | How::Stopped(_, reply) => reply.user_expressions,
                 _ => None,
@@ -164,6 +165,14 @@ impl Outcome {
             background_output: None,
             cell_id: None,
         }
+    }
+}
+
+/// Whether it ended by `exit()` or `quit()`, without an error.
+fn asks_exit(how: &How) -> bool {
+    match how {
+        How::Replied(reply) => reply.warmcell.as_ref().is_some_and(|own| own.asks_exit),
+        _ => false,
     }
 }
 

@@ -239,6 +239,9 @@ impl Running<'_> {
             count => count,
         };
         let mut reply = content::execute_reply(failure.as_ref(), count);
+        if outcome.beside_streams.asks_exit {
+            reply["payload"] = content::exit_payload();
+        }
         let found = outcome.beside_streams.user_expressions.as_deref();
         if let (Some(reply), Some(found)) = (
             reply.as_object_mut(),

@@ -219,6 +219,12 @@ pub(super) fn execute_reply(failure: Option<&Failure>, execution_count: u64) -> 
     }
 }
 
+/// Beside the reply to a cell that has called `exit()`: a console is to end, and with it the kernel if
+/// it has started that itself.
+pub(super) fn exit_payload() -> Value {
+    json!([{ "source": "ask_exit", "keepkernel": true }])
+}
+
 /// The reply to a cell that does not run because one before it has failed.
 pub(super) fn aborted(execution_count: u64) -> Value {
     json!({ "status": "aborted", "execution_count": execution_count })

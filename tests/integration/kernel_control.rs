@@ -65,3 +65,24 @@ async fn settings_of_ipythons_are_passed_over() {
     assert_eq!(kernel.front_end().run("print(1)").0, "1\n");
     kernel.close().await;
 }
+
+#[tokio::test]
+async fn a_console_is_told_to_end_by_exit_and_by_nothing_else() {
+    let kernel = Kernel::start();
+    let mut front_end = kernel.front_end();
+    let asked = json!([{ "source": "ask_exit", "keepkernel": true }]);
+    for (code, status, payload) in [
+        ("exit()", "ok", &asked),
+        ("x = 1\nquit()", "ok", &asked),
+        ("exit(3)", "error", &json!([])),
+        ("import sys; sys.exit()", "ok", &json!([])),
+        ("raise SystemExit", "ok", &json!([])),
+        ("x", "ok", &json!([])),
+    ] {
+        front_end.execute(code);
+        let reply = front_end.reply();
+        assert_eq!(reply.content["status"], status, "{code}");
+        assert_eq!(reply.content["payload"], *payload, "{code}");
+    }
+    kernel.close().await;
+}
