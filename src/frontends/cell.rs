@@ -239,15 +239,14 @@ impl Running<'_> {
             count => count,
         };
         let mut reply = content::execute_reply(failure.as_ref(), count);
-        if outcome.beside_streams.asks_exit {
-            reply["payload"] = content::exit_payload();
-        }
-        let found = outcome.beside_streams.user_expressions.as_deref();
-        if let (Some(reply), Some(found)) = (
-            reply.as_object_mut(),
-            found.and_then(|found| serde_json::from_str(found).ok()),
-        ) {
-            reply.insert("user_expressions".to_owned(), found);
+        if let Some(reply) = reply.as_object_mut() {
+            let found = outcome.beside_streams.user_expressions.as_deref();
+            if let Some(found) = found.and_then(|found| serde_json::from_str(found).ok()) {
+                reply.insert("user_expressions".to_owned(), found);
+            }
+            if outcome.beside_streams.asks_exit {
+                reply.insert("payload".to_owned(), content::exit_payload());
+            }
         }
         let (hub, parent) = (self.hub, self.parent);
         let about = content::started(started);
