@@ -89,7 +89,7 @@ pub(super) enum SessionsCommand {
         /// The session.
         #[arg(conflicts_with = "all")]
         name: Option<String>,
-        /// All sessions of all managers.
+        /// All sessions of all managers, or of the one that --manager names.
         #[arg(long)]
         all: bool,
     },

@@ -201,9 +201,10 @@ impl Remote {
 /// there is no such session, for all that is known.
 fn announcement(name: &str, kernel: &KernelReport) -> String {
     let lives = format!("in the background (`warmcell sessions close {name}` ends it)");
-    if kernel.generation > 1 {
+    if let Some(reason) = kernel.reason {
         return format!(
-            "session {name} was there before, and its kernel was lost; it lives on again {lives}"
+            "session {name} was there before, and its kernel was lost ({}); it lives on again {lives}",
+            reason.word()
         );
     }
     format!("session {name} is new; it lives on {lives}")
