@@ -253,7 +253,7 @@ async fn a_session_that_was_there_before_is_announced_as_its_result_says() {
     .await;
     let server = home.server();
     signal(server, Signal::KILL);
-    home.place.assert_no_survivors().await;
+    until("the end", || !is_alive(server)).await;
     for (name, reason, words) in [
         (
             "a",
