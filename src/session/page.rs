@@ -344,3 +344,7 @@ fn tell(trouble: &Trouble, path: &Path, reason: &str) {
     );
     *trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(sentence);
 }
+
+#[cfg(test)]
+#[path = "page_tests.rs"]
+mod tests;
