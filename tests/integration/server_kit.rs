@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::lifecycle_support::{signal, until};
+use crate::lifecycle_support::{is_alive, signal, until};
 use crate::support::{Place, finish, python, text};
 
 /// A home with a background server of its own, which ends with the test.
@@ -127,6 +127,14 @@ impl Home {
         let path = environment.get_mut("PATH").unwrap();
         *path = format!("{}:{path}", python().parent().unwrap().display());
         serde_json::json!({ "environment": environment, "cwd": self.place.work() })
+    }
+
+    /// Kills the server, and waits until its process is gone: one that ends has no environment any more, by
+    /// which it would be found, and for a moment still its socket.
+    pub async fn kill(&self) {
+        let server = self.server();
+        signal(server, rustix::process::Signal::KILL);
+        until("the end", || !is_alive(server)).await;
     }
 
     /// Ends the server; nothing is left.

@@ -327,7 +327,7 @@ async fn a_session_that_was_lost_with_its_server_is_not_called_new() {
         std::fs::read_to_string(&record).is_ok_and(|text| text.contains("\"x\""))
     })
     .await;
-    signal(home.server(), Signal::KILL);
+    home.kill().await;
     home.place.assert_no_survivors().await;
     let (_, _, err) = home.run(&["exec", "-s", "a", "1"]);
     assert!(!err.contains("is new"), "{err}");

@@ -251,9 +251,7 @@ async fn a_session_that_was_there_before_is_announced_as_its_result_says() {
             .all(|name| folder.join(format!("{name}.json")).exists())
     })
     .await;
-    let server = home.server();
-    signal(server, Signal::KILL);
-    until("the end", || !is_alive(server)).await;
+    home.kill().await;
     for (name, reason, words) in [
         (
             "a",

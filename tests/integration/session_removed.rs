@@ -9,7 +9,7 @@ use serde_json::Value;
 use warmcell::config::{Caller, Settings};
 use warmcell::session::{Registry, Session};
 
-use crate::lifecycle_support::{is_alive, signal, until};
+use crate::lifecycle_support::until;
 use crate::server_kit::Home;
 use crate::support::{Place, python, run};
 
@@ -233,9 +233,7 @@ async fn a_server_whose_home_is_made_again_still_says_what_was_lost_with_it() {
     other.env("LC_TIME", "C");
     let (code, out, err) = crate::server_kit::parts(&crate::support::finish(&mut other));
     assert_eq!((code, out.as_str()), (0, "1\n"), "{err}");
-    let server = home.server();
-    signal(server, rustix::process::Signal::KILL);
-    until("the end", || !is_alive(server)).await;
+    home.kill().await;
     let result = home.json("a", "1");
     assert_eq!(result["kernel"]["reason"], "manager_restarted", "{result}");
     assert_eq!(result["kernel"]["lost"]["names_total"], 2);
