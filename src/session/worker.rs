@@ -191,6 +191,8 @@ impl Worker {
                     let stays = done.is_none() || self.shared.is_left.load(Ordering::Acquire);
                     self.keeper.end_page(stays).await;
                     self.shared.events.end();
+                    // Its socket goes before anybody hears of the end: a folder can be removed then.
+                    drop(self);
                     if let Some(done) = done {
                         drop(done.send(ended));
                     }

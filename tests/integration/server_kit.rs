@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::lifecycle_support::{is_alive, signal, until};
+use crate::lifecycle_support::{signal, until};
 use crate::support::{Place, finish, python, text};
 
 /// A home with a background server of its own, which ends with the test.
@@ -129,12 +129,14 @@ impl Home {
         serde_json::json!({ "environment": environment, "cwd": self.place.work() })
     }
 
-    /// Kills the server, and waits until its process is gone: one that ends has no environment any more, by
-    /// which it would be found, and for a moment still its socket.
-    pub async fn kill(&self) {
+    /// Ends the server by a signal, and waits until its process is gone. One that ends has no environment any
+    /// more, by which it would be found, and its first thread may be gone, while its socket is still there.
+    pub async fn ended_by(&self, kind: rustix::process::Signal) {
         let server = self.server();
-        signal(server, rustix::process::Signal::KILL);
-        until("the end", || !is_alive(server)).await;
+        let process = warmcell::process::Pidfd::open(server).unwrap();
+        signal(server, kind);
+        let ended = tokio::time::timeout(crate::support::SAFETY, process.ended());
+        ended.await.expect("the server does not end");
     }
 
     /// Ends the server; nothing is left.

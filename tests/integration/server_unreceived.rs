@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::lifecycle_support::{is_alive, signal, until};
+use crate::lifecycle_support::until;
 use crate::server_kit::Home;
 
 fn value(text: &str) -> Value {
@@ -116,9 +116,7 @@ async fn results_that_went_with_a_server_are_told_by_the_next() {
                 && record("received.json")["lost"].get("unreceived").is_none()
         })
         .await;
-        let server = home.server();
-        signal(server, kind);
-        until("the end", || !is_alive(server)).await;
+        home.ended_by(kind).await;
         let told = home.json("a", "1");
         assert_eq!(told["kernel"]["lost"]["unreceived"], unreceived, "{told}");
         assert_eq!(
@@ -150,9 +148,7 @@ async fn a_cell_that_went_on_and_was_ended_with_its_server_is_told_by_the_next()
             fs::read_to_string(&record).is_ok_and(|it| it.contains("\"running\":true"))
         })
         .await;
-        let server = home.server();
-        signal(server, kind);
-        until("the end", || !is_alive(server)).await;
+        home.ended_by(kind).await;
         let told = home.json("a", "1");
         assert_eq!(
             told["kernel"]["lost"]["unreceived"],
@@ -251,7 +247,7 @@ async fn a_session_that_was_there_before_is_announced_as_its_result_says() {
             .all(|name| folder.join(format!("{name}.json")).exists())
     })
     .await;
-    home.kill().await;
+    home.ended_by(Signal::KILL).await;
     for (name, reason, words) in [
         (
             "a",

@@ -233,7 +233,7 @@ async fn a_server_whose_home_is_made_again_still_says_what_was_lost_with_it() {
     other.env("LC_TIME", "C");
     let (code, out, err) = crate::server_kit::parts(&crate::support::finish(&mut other));
     assert_eq!((code, out.as_str()), (0, "1\n"), "{err}");
-    home.kill().await;
+    home.ended_by(rustix::process::Signal::KILL).await;
     let result = home.json("a", "1");
     assert_eq!(result["kernel"]["reason"], "manager_restarted", "{result}");
     assert_eq!(result["kernel"]["lost"]["names_total"], 2);
