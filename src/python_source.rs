@@ -160,8 +160,8 @@ impl Sources {
         is_private(&self.place()).is_ok()
     }
 
-    /// Has them be there, whole, and says where: where they were, or else in the first base that will
-    /// do. Blocks for file operations.
+    /// Has them be there, every file in its length, and says where: where they were, or else in the first
+    /// base that will do. Blocks for file operations.
     ///
     /// # Errors
     ///
@@ -169,7 +169,8 @@ impl Sources {
     pub fn stand(&self) -> Result<PathBuf, StageError> {
         let mut folder = self.place();
         let files = files(&self.hermes_tools);
-        if is_whole(&folder, &files) {
+        // They were compared at the start of this manager; to read them again would cost a millisecond.
+        if is_complete(&folder, &files) {
             return Ok(folder.clone());
         }
         if stage_in(&folder, &files).is_err() {
@@ -298,6 +299,17 @@ fn write_all(staging: &Path, files: &[(PathBuf, &str)]) -> io::Result<()> {
         fs::File::create_new(path)?.write_all(text.as_bytes())?;
     }
     Ok(())
+}
+
+/// Whether no file is missing or cut.
+fn is_complete(folder: &Path, files: &[(PathBuf, &str)]) -> bool {
+    let has_length = |path: &Path, bytes: usize| {
+        fs::metadata(folder.join(path)).is_ok_and(|found| found.len() == bytes as u64)
+    };
+    is_private(folder).is_ok()
+        && files
+            .iter()
+            .all(|(path, text)| has_length(path, text.len()))
 }
 
 fn is_whole(folder: &Path, files: &[(PathBuf, &str)]) -> bool {
