@@ -23,6 +23,8 @@ use crate::server::{ROOT, Refused, VERSION, VERSION_HEADER};
 
 /// How long a manager may take to answer what it can answer at once.
 pub(super) const DEADLINE: Duration = Duration::from_secs(10);
+/// How long the answer of a manager that takes nobody in may take, once the connection has ended.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// The longest answer of a manager that takes nobody in.
 const MOST_LAST_WORDS: usize = 4 << 10;
 /// The longest answer that is no stream.
@@ -178,7 +180,7 @@ impl Connection {
             let error = (&mut connection).await.err()?;
             tracing::debug!(%error, "a connection to a manager ended early");
             let parts = connection.into_parts();
-            refusal(&parts.read_buf, &parts.io.into_inner())
+            refusal(&parts.read_buf, parts.io.into_inner()).await
         });
         let request = Request::builder()
             .method(method)
@@ -227,13 +229,18 @@ impl Connection {
 
 /// What a manager has said that takes nobody in any more: it has not read the request, which may have
 /// failed for that.
-fn refusal(read: &[u8], stream: &UnixStream) -> Option<Refused> {
+async fn refusal(read: &[u8], stream: UnixStream) -> Option<Refused> {
     let mut said = read.to_vec();
     let mut piece = [0; MOST_LAST_WORDS];
     while said.len() < MOST_LAST_WORDS {
         match stream.try_read(&mut piece) {
-            Ok(0) | Err(_) => break,
+            Ok(0) => break,
             Ok(count) => said.extend_from_slice(piece.get(..count)?),
+            // It is there, and the runtime has not heard of it yet.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                timeout(LAST_WORDS, stream.readable()).await.ok()?.ok()?;
+            }
+            Err(_) => break,
         }
     }
     let text = std::str::from_utf8(&said).ok()?;
