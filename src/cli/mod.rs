@@ -16,6 +16,7 @@ mod bridge;
 mod events;
 mod exec;
 mod exit;
+mod flags;
 mod kernel;
 mod kernels;
 mod kernelspec;

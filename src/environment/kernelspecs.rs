@@ -69,7 +69,7 @@ pub fn foreign_kernel(name: &str, caller: &Caller) -> Result<ForeignKernel, Unkn
         return Err(unknown(reason, &specs));
     };
     if found.is_ours() {
-        let reason = "it is Warmcell's own; leave --kernel out".to_owned();
+        let reason = "it is Warmcell's own; leave `caller.kernel` out".to_owned();
         return Err(unknown(reason, &specs));
     }
     let spec = found.spec;

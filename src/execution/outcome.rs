@@ -128,6 +128,20 @@ pub struct Lost {
     /// Whether it may be more: the record of it could not be kept to the end.
     #[serde(default, skip_serializing_if = "is_false")]
     pub at_least: bool,
+    /// Results of cells that have gone on without their callers: nobody had received them when their
+    /// manager ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreceived: Vec<Unreceived>,
+}
+
+/// A cell whose result nobody has received.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreceived {
+    /// Its number in the session; none if it has not begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<u64>,
+    /// How it has ended, or `running` if it runs or waits.
+    pub status: Status,
 }
 
 /// The kernel of a cell.

@@ -75,6 +75,8 @@ pub(super) struct Keeper {
     notices: Vec<String>,
     /// What a kernel printed between its last cell and its end.
     last_words: Option<(String, u64)>,
+    /// What a cell has cost that was ended by a reset, until that tells it.
+    pub(super) discarded: Option<Lost>,
     /// Where it is noted what would be lost with the manager.
     pub(super) page: Option<Page>,
 }
@@ -103,6 +105,7 @@ impl Keeper {
             untold: left.untold,
             notices: Vec::new(),
             last_words: None,
+            discarded: None,
             page,
         };
         // Numbers go on where an earlier manager has left them.
@@ -153,6 +156,7 @@ impl Keeper {
     ///
     /// An interrupt waits for a kernel that is being forked, but not for an interpreter that hangs.
     pub(super) async fn kernel(&mut self, interrupt: &Interrupt) -> Result<Kernel, NoKernel> {
+        self.starter.stand().await;
         if let Slot::Ready(kernel) = &self.slot
             && let Some(death) = kernel.death()
         {
@@ -323,17 +327,6 @@ impl Keeper {
     pub(super) fn tell(&mut self, received: &Arc<Received>, announces: bool) {
         let page = self.reminder();
         self.untold.tell(received, announces, page);
-    }
-
-    /// Discards the kernel's state, if there is any: what that was.
-    pub(super) async fn reset(&mut self) -> Option<Lost> {
-        if self.count == 0 {
-            return None;
-        }
-        self.shut_down().await;
-        let death = self.death();
-        let loss = self.lost(LossReason::Reset, "reset", &death, Next::Restart);
-        Some(loss.lost)
     }
 
     /// Ends the kernel for good.

@@ -6,7 +6,7 @@
 //!
 //! - `registry`: sessions by name; - `session`: the handle; - `cell`: what can be asked for;
 //!   - `request`: a cell that was handed over, and the way to its result; - `shelf`: cells that go on without their caller;
-//! - `ask`: what a front end asks between cells; - `worker`: the task; - `turn`: the turn of one cell; - `following`: what its callers change;
+//! - `ask`: what a front end asks between cells; - `worker`: the task; - `turn`: the turn of one cell; `consequences`: what its end means; - `following`: what its callers change;
 //! - `keeper`: its kernel, and how it is lost; - `restart`: what is seen of the next one;
 //! - `renewal`: another one in its place, or none;
 //! - `idle`: when nobody needs it; - `presence`: who is connected; - `census`: how many there are; - `starter`: new kernels;
@@ -19,6 +19,7 @@
 mod ask;
 mod cell;
 mod census;
+mod consequences;
 mod error;
 mod event;
 mod following;
@@ -60,7 +61,7 @@ pub use registry::Registry;
 pub use request::{Execution, Receipt};
 pub use restart::Reset;
 pub use session::{Ended, Session};
-pub use shelf::{Kept, Unreceived};
+pub use shelf::Kept;
 pub use shown::Shown;
 pub use status::{PythonInfo, RunningCell, SessionStatus};
 pub use variables::{Variable, Variables};

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use crate::config::{Caller, Had, ProcessLimits};
 use crate::environment::{Candidate, Interpreter, candidates, scrub, with_harmless_programs};
 use crate::kernel::{FrameBudget, Kernel};
+use crate::process::in_a_thread;
 use crate::provisioner::{KernelRequest, ProvisionError, Provisioner};
+use crate::python_source::Sources;
 
 /// Starts the kernels of one session.
 #[derive(Debug, Clone)]
@@ -29,7 +31,7 @@ pub(super) struct Means {
     /// What a kernel must know to call tools.
     pub(super) tool_variables: Vec<(String, String)>,
     /// The unpacked Python half.
-    pub(super) sources: PathBuf,
+    pub(super) sources: Arc<Sources>,
     /// The limits of kernels whose caller sends none.
     pub(super) limits: Option<ProcessLimits>,
 }
@@ -89,7 +91,12 @@ impl Starter {
     }
 
     fn with(means: Arc<Means>, caller: &Caller, place: &Path) -> Self {
-        let made = environments(caller, place, &means.tool_variables, &means.sources);
+        let made = environments(
+            caller,
+            place,
+            &means.tool_variables,
+            &means.sources.folder(),
+        );
         Self {
             request: KernelRequest {
                 candidates: candidates(caller),
@@ -111,6 +118,18 @@ impl Starter {
     pub(super) async fn start(self) -> Result<Kernel, ProvisionError> {
         let started = self.means.provisioner.start(&self.request).await?;
         Ok(Kernel::new(started, Arc::clone(&self.means.budget))?)
+    }
+
+    /// Has the Python half be there, if somebody has removed it: kernels import parts of it when they
+    /// need them, and so do their children.
+    pub(super) async fn stand(&self) {
+        let sources = &self.means.sources;
+        if sources.are_there() {
+            return;
+        }
+        let sources = Arc::clone(sources);
+        // Where it cannot be, a start says so; a kernel that lives may need none of it.
+        drop(in_a_thread(move || sources.stand()).await);
     }
 
     /// The environment of commands that tools run.

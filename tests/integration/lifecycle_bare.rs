@@ -8,7 +8,7 @@ use warmcell::environment::Candidate;
 use warmcell::jupyter::{ExecuteReply, RawMessage};
 use warmcell::kernel::{CellEnd, CellRequest, CellSink, Ending, FrameBudget, Kernel};
 use warmcell::provisioner::{KernelRequest, LocalOptions, LocalProvisioner, Provisioner};
-use warmcell::python_source::stage;
+use warmcell::python_source::Sources;
 use warmcell::tools::{ToolTable, hermes_tools};
 
 use crate::lifecycle_support::is_alive;
@@ -44,11 +44,11 @@ impl Bare {
     pub async fn start(python: &Path) -> Self {
         let place = Place::new();
         let shim = hermes_tools(&ToolTable::standard());
-        let sources = stage(&[place.home().join("cache")], &shim).unwrap().folder;
+        let sources = Sources::unpack(vec![place.home().join("cache")], &shim).unwrap();
         let provisioner = LocalProvisioner::new(LocalOptions {
             bridge: None,
             foreign_start: SAFETY,
-            sources,
+            sources: Arc::new(sources),
             sockets: place.folder.path().join("run/sockets"),
             adopt_orphans: false,
             nofile: [1_024, 4_096],

@@ -101,6 +101,7 @@ mod session_idle;
 mod session_ledger;
 mod session_limits;
 mod session_places;
+mod session_removed;
 mod session_status;
 mod shadowing;
 mod shared_memory;
