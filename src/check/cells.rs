@@ -12,7 +12,7 @@ pub(super) const KEPT: &str = "42\n";
 pub(super) const LOOK_FOR_STATE: &str =
     "print([name in globals() for name in ('check_state', 'json')])";
 /// What is printed then.
-pub(super) const GONE: &str = "[False, False]\n";
+pub(super) const STATE_IS_GONE: &str = "[False, False]\n";
 
 /// How many cells are run in a row.
 pub(super) const ROUNDS: usize = 50;

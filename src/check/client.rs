@@ -17,6 +17,8 @@ use crate::jupyter::{
 const MOST_TEXT: usize = 64 << 10;
 /// Pieces of output that are kept of what answers nothing that is waited for.
 const MOST_STRAYS: usize = 100;
+/// How long a kernel that has replied may take to be idle.
+const IDLE: Duration = Duration::from_secs(2);
 /// Characters of what a kernel says in a sentence.
 const SHOWN_CHARS: usize = 120;
 
@@ -132,6 +134,15 @@ impl Client {
         self.fault.is_none() && self.connections.open == SOCKETS
     }
 
+    /// Why it cannot be talked to any more, as a sentence goes on; nothing if it can.
+    pub(super) fn end_told(&self) -> String {
+        match &self.fault {
+            Some(fault) => format!("; it broke the protocol {}", shown(fault)),
+            None if self.is_open() => String::new(),
+            None => "; its sockets were closed".to_owned(),
+        }
+    }
+
     /// Sends a request; by this id it is asked after.
     pub(super) fn send(&mut self, channel: Channel, msg_type: &str, content: Bytes) -> String {
         self.serial += 1;
@@ -195,8 +206,14 @@ impl Client {
 
     /// Waits until a request is answered and the kernel idle again.
     pub(super) async fn done(&mut self, id: &str, patience: Duration) -> bool {
-        self.until(id, Instant::now() + patience, Asked::is_done)
-            .await
+        let deadline = Instant::now() + patience;
+        let is_answered = |asked: &Asked| asked.reply.is_some();
+        let soon = if self.until(id, deadline, is_answered).await {
+            deadline.min(Instant::now() + IDLE)
+        } else {
+            deadline
+        };
+        self.until(id, soon, Asked::is_done).await
     }
 
     /// Waits for something to come of a request; false if it does not come in time, or cannot any more.

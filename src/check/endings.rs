@@ -229,13 +229,15 @@ pub(super) async fn orphans_of_shutdown(
         return (Err(what), Vec::new());
     }
     let (_answered, ended, place) = shut_down(subject, life, false).await;
-    if ended.is_none() {
-        let within = limit(subject.terms.within(ORDERLY));
-        return (Err(format!("it did not end within {within}")), Vec::new());
-    }
-    let found = orphans(subject, Instant::now()).await;
+    let (judgement, figures) = orphans(subject, Instant::now()).await;
     drop(place);
-    found
+    if ended.is_some() {
+        return (judgement, figures);
+    }
+    let within = limit(subject.terms.within(ORDERLY));
+    let (Ok(left) | Err(left)) = judgement;
+    let what = format!("it did not end within {within} and was killed; then {left}");
+    (Err(what), figures)
 }
 
 /// Has a cell start a child, one in a session of its own, and a daemon.

@@ -31,5 +31,5 @@ mod timeout;
 
 pub use figures::{Figure, Unit};
 pub use report::{Finding, Report, Verdict};
-pub use run::check;
+pub use run::{check, names};
 pub use subject::{CheckError, Terms};

@@ -5,12 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
-use super::cells::{FIRST, GONE, KEEP, LOOK_FOR_STATE};
+use super::cells::{FIRST, KEEP, LOOK_FOR_STATE, STATE_IS_GONE};
 use super::figures::{Figure, limit, shown};
 use super::report::Judgement;
 use super::subject::{Life, Subject};
 use crate::jupyter::Channel;
 
+/// How long a process that was killed may take to be gone.
+const GONE: Duration = Duration::from_secs(5);
 /// How long a kernel may take to end when it is asked to.
 pub(super) const ORDERLY: Duration = Duration::from_secs(5);
 
@@ -58,6 +60,7 @@ pub(super) async fn look(
         .into_iter()
         .collect();
     let mut next = None;
+    subject.sweep().await;
     if ended.is_some() {
         match subject.start(place).await {
             Ok(mut life) => {
@@ -65,7 +68,7 @@ pub(super) async fn look(
                 figures.push(Figure::ms("again", life.ready));
                 if is_python {
                     let asked = life.client.run(LOOK_FOR_STATE, patience).await;
-                    let gone = asked.is_ok() && asked.printed[0] == GONE;
+                    let gone = asked.is_ok() && asked.printed[0] == STATE_IS_GONE;
                     seen.gone = Some((gone, asked.told()));
                 }
                 next = Some(life);
@@ -78,7 +81,7 @@ pub(super) async fn look(
 }
 
 /// Asks a kernel to end: whether it has answered, how long it took to end, and its place. If it does not
-/// end it is ended.
+/// end it is killed; what it has left is another matter.
 pub(super) async fn shut_down(
     subject: &Subject,
     life: Life,
@@ -116,7 +119,8 @@ pub(super) async fn shut_down(
     client.closed(Duration::from_millis(200)).await;
     let answered = client.forget(&id).reply.is_some();
     if ended.is_none() {
-        subject.end(process).await;
+        process.kill();
+        drop(timeout(GONE, process.ended()).await);
     }
     (answered, ended, place)
 }

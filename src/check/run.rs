@@ -97,6 +97,15 @@ impl Check {
     }
 }
 
+/// The names of all checks, in their order.
+pub fn names() -> Vec<&'static str> {
+    let others = Check::ALL.iter().map(|it| it.name());
+    std::iter::once(START).chain(others).collect()
+}
+
+/// The check that is made in any case.
+const START: &str = "start";
+
 /// Checks a kernel: starts it, as often as it is needed, and asks of it what the contract promises. Each
 /// finding is told as soon as it is there. Everything that was started is gone at the end, also if it is
 /// stopped.
@@ -134,7 +143,7 @@ pub async fn check(
         report,
         tell,
         life: None,
-        is_python: false,
+        no_cells: None,
         gone: None,
     };
     let is_stopped = tokio::select! {
@@ -163,7 +172,8 @@ struct Round<T> {
     tell: T,
     /// The kernel of the last check, if it still answers.
     life: Option<Life>,
-    is_python: bool,
+    /// Why no Python cells are run.
+    no_cells: Option<String>,
     /// Why there is no kernel any more.
     gone: Option<String>,
 }
@@ -173,6 +183,9 @@ impl<T: FnMut(&Finding)> Round<T> {
         self.start().await;
         let mut orphans = None;
         for check in Check::ALL {
+            if !self.subject.terms.wants(check.name()) {
+                continue;
+            }
             let finding = match orphans.take().filter(|_| check == Check::OrphansKilled) {
                 Some(finding) => finding,
                 None => {
@@ -200,7 +213,7 @@ impl<T: FnMut(&Finding)> Round<T> {
             Err(what) => {
                 self.gone = Some("the kernel did not start".to_owned());
                 let expected = starting::expected_start(&self.subject);
-                Finding::judged("start", expected, Err(what), Vec::new())
+                Finding::judged(START, expected, Err(what), Vec::new())
             }
         };
         self.enter(finding);
@@ -210,13 +223,17 @@ impl<T: FnMut(&Finding)> Round<T> {
     fn note(&mut self, info: &KernelInfo) {
         let language = &info.language_info.name;
         let kernel = &self.subject.kernel;
-        self.is_python = kernel.is_python() || language.eq_ignore_ascii_case("python");
+        let is_python = kernel.is_python() || language.eq_ignore_ascii_case("python");
         let language = if language.is_empty() {
             &kernel.language
         } else {
             language
         };
         self.report.language = client::shown(language);
+        self.no_cells = (!is_python).then(|| {
+            let language = &self.report.language;
+            format!("it is made of Python cells, and the kernel speaks {language:?}")
+        });
         self.report.implementation = client::shown(&info.implementation);
         self.report.protocol_version = client::shown(&info.protocol_version);
     }
@@ -238,14 +255,11 @@ impl<T: FnMut(&Finding)> Round<T> {
         if let Some(reason) = &self.gone {
             return skipped(reason);
         }
-        if check.needs_python() && !self.is_python {
-            let language = &self.report.language;
-            return skipped(&format!(
-                "it is made of Python cells, and the kernel speaks {language:?}"
-            ));
+        if let Some(reason) = self.no_cells.as_ref().filter(|_| check.needs_python()) {
+            return skipped(reason);
         }
-        if check == Check::OrphansKilled {
-            // The check before has not come so far.
+        if check == Check::OrphansKilled && self.subject.terms.wants(Check::DeathKilled.name()) {
+            // That check has not come so far.
             return skipped("the kernel was not killed");
         }
         let life = match self.living().await {
@@ -284,7 +298,7 @@ impl<T: FnMut(&Finding)> Round<T> {
     }
 
     async fn look(&mut self, check: Check, mut life: Life) -> (Found, Option<Found>) {
-        let (subject, is_python) = (&mut self.subject, self.is_python);
+        let (subject, is_python) = (&mut self.subject, self.no_cells.is_none());
         let found = match check {
             Check::Reuse => starting::reuse(subject, &mut life).await,
             Check::Output => output::order(subject, &mut life).await,
@@ -307,22 +321,36 @@ impl<T: FnMut(&Finding)> Round<T> {
                 self.life = next;
                 return ((judgement, figures), None);
             }
-            Check::DeathKilled | Check::OrphansKilled => {
+            Check::DeathKilled => {
                 let (death, orphans) = endings::killed(subject, life, is_python).await;
                 return (death, Some(orphans));
+            }
+            // Wanted without the other.
+            Check::OrphansKilled => {
+                return (endings::killed(subject, life, is_python).await.1, None);
             }
             Check::OrphansShutdown => {
                 let found = endings::orphans_of_shutdown(subject, life, is_python).await;
                 return (found, None);
             }
         };
-        if found.0.is_ok() {
-            self.life = Some(life);
-        } else {
-            // A cell of it may still run.
-            self.subject.end(life.process).await;
-        }
-        (found, None)
+        let (judgement, figures) = found;
+        let judgement = match judgement {
+            Ok(observed) => {
+                self.life = Some(life);
+                Ok(observed)
+            }
+            Err(observed) => {
+                let told = life.client.end_told();
+                if check == Check::Reuse && starting::is_of_the_first(&observed) {
+                    self.no_cells = Some("not even a simple cell ran".to_owned());
+                }
+                // A cell of it may still run.
+                self.subject.end(life.process).await;
+                Err(observed + &told)
+            }
+        };
+        ((judgement, figures), None)
     }
 }
 
@@ -335,7 +363,7 @@ mod tests {
 
     #[test]
     fn names_are_words_and_nobody_has_two() {
-        let names: Vec<&str> = Check::ALL.iter().map(|it| it.name()).collect();
+        let names = names();
         for (place, name) in names.iter().enumerate() {
             assert!(name.bytes().all(|it| it.is_ascii_lowercase() || it == b'-'));
             assert!(name.len() < 20, "{name} does not fit into its column");

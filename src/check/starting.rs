@@ -11,6 +11,8 @@ use crate::jupyter::ReplyStatus;
 use crate::process::{Usage, usage};
 use crate::words::counted;
 
+/// As a failure begins that is of the first cell.
+const FIRST_CELL: &str = "a first cell";
 /// How long it may take to look at a kernel's processes.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -95,8 +97,13 @@ fn good_start(code: &str, asked: &Asked) -> Result<(), String> {
     if is_good {
         return Ok(());
     }
-    let what = if code == FAIL { "1/0" } else { "a first cell" };
+    let what = if code == FAIL { "1/0" } else { FIRST_CELL };
     Err(format!("{what}: {}", asked.told()))
+}
+
+/// Whether it was the first cell that has failed.
+pub(super) fn is_of_the_first(observed: &str) -> bool {
+    observed.starts_with(FIRST_CELL)
 }
 
 /// The state after all of them.
@@ -134,5 +141,6 @@ mod tests {
         assert!(good_start(FIRST, &asked(Some(ok), true, "")).is_ok());
         let error = good_start(FIRST, &asked(None, false, "")).unwrap_err();
         assert_eq!(error, "a first cell: no reply came");
+        assert!(is_of_the_first(&error));
     }
 }

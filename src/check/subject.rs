@@ -56,6 +56,9 @@ pub struct Terms {
     /// else meanwhile: what falls to it is the kernel's. Otherwise that is found by a mark in its
     /// environment, where it has kept it.
     pub adopts: bool,
+    /// The names of the checks that are wanted beside `start`; all of them, if none is named
+    /// ([`names`](super::names)).
+    pub only: Vec<String>,
     /// How long the kernel may take to start; 30 s by default.
     pub start: Duration,
     /// How long anything may take that is over at once in a kernel that works; 10 s by default.
@@ -74,9 +77,15 @@ impl Terms {
             bases,
             temp_dir,
             adopts: false,
+            only: Vec::new(),
             start: Duration::from_secs(30),
             patience: Duration::from_secs(10),
         }
+    }
+
+    /// Whether a check is wanted.
+    pub(super) fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|it| it == name)
     }
 
     /// A limit of the contract, or as long as anything may take.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use crate::check::names;
 use crate::config::Limits;
 
 const KERNEL_HELP: &str = "\
@@ -61,9 +62,24 @@ pub(super) struct CheckArguments {
         value_name = "SECONDS", default_value = "30", value_parser = start_timeout)]
     pub(super) start_timeout: Duration,
 
+    /// The checks to make, by name, beside `start`; all if left out.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = check_name)]
+    pub(super) only: Vec<String>,
+
     /// Print one JSON object, and nothing else on stdout.
     #[arg(long)]
     pub(super) json: bool,
+}
+
+fn check_name(text: &str) -> Result<String, String> {
+    let names = names();
+    if names.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "there is no such check; there are {}",
+        names.join(", ")
+    ))
 }
 
 fn start_timeout(text: &str) -> Result<Duration, String> {

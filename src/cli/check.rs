@@ -72,6 +72,7 @@ fn run(arguments: &CheckArguments) -> Result<u8, Refused> {
     let terms = Terms {
         // It starts nothing else.
         adopts: adopt_orphans(),
+        only: arguments.only.clone(),
         start: arguments.start_timeout,
         ..Terms::new(
             // As a front end of Jupyter's gives it.
