@@ -14,6 +14,7 @@ use warmcell::environment::kernel_at;
 use warmcell::folders::private_bases;
 
 use crate::command_kit::{Running, piped};
+use crate::conformance::suites;
 use crate::support::{Place, SAFETY, finish, python, text};
 
 /// A kernelspec in a folder of the place; its folder.
@@ -442,4 +443,41 @@ fn what_cannot_be_checked_is_said_with_what_there_is() {
         said.contains("skipped reuse               the kernel did not start"),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn ipykernel_fails_what_it_is_known_to_fail() {
+    let Some(suites) = suites() else { return };
+    let place = Place::new();
+    let content = json!({
+        "argv": [suites, "-m", "ipykernel_launcher", "-f", "{connection_file}"], "language": "python",
+    });
+    let folder = spec(&place, "ipy", &content);
+    let only = "reuse,output,late-output,interrupt-idle,interrupt-sleep,interrupt-await,interrupt-child,\
+                restart,death-inside,death-killed,orphans-killed";
+    let mut command = command(
+        &place,
+        &[folder.to_str().unwrap(), "--only", only, "--json"],
+    );
+    let output = finish(command.env("IPYTHONDIR", place.work().join("ipython")));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let failed: Vec<&Value> = report["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|it| it["verdict"] != "pass")
+        .collect();
+    let names: Vec<&str> = failed
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["interrupt-await", "orphans-killed"], "{report}");
+    assert_eq!(
+        failed[0]["observed"],
+        "it still ran 3 s after the interrupt"
+    );
+    assert_eq!(failed[1]["figures"]["survivors"], 3);
+    assert_eq!(report["implementation"], "ipython");
+    assert_eq!(output.status.code(), Some(1));
+    assert_nothing_left(&place).await;
 }
