@@ -170,7 +170,7 @@ fn ename_of(class: Option<ErrorClass>) -> &'static str {
 
 /// What no stream has carried and no error tells, a line each. That an interrupt has ended the cell
 /// and nothing else needs no words: the error is a `KeyboardInterrupt`, as with any kernel of Jupyter's.
-pub(super) fn notices(outcome: &Outcome) -> Option<String> {
+pub(super) fn notices(outcome: &Outcome, is_late_told: bool) -> Option<String> {
     let told_by_error = outcome.status != Status::Success
         && outcome
             .beside_streams
@@ -181,6 +181,9 @@ pub(super) fn notices(outcome: &Outcome) -> Option<String> {
     if !told_by_error {
         let told = outcome.beside_streams.notices.iter();
         for notice in told.filter(|it| *it != INTERRUPTED_KEPT) {
+            if is_late_told && outcome.tells_background(notice) {
+                continue;
+            }
             text.push_str(notice);
             text.push('\n');
         }
@@ -249,7 +252,7 @@ mod tests {
         assert_eq!(reply["traceback"], json!(["[interrupted]"]));
         assert_eq!(reply["status"], "error");
         assert_eq!(reply["execution_count"], 3);
-        assert_eq!(notices(&outcome).unwrap(), "warmcell: odd\n");
+        assert_eq!(notices(&outcome, false).unwrap(), "warmcell: odd\n");
 
         outcome.beside_streams.raised = Some(Raised {
             ename: "E".to_owned(),
@@ -261,9 +264,12 @@ mod tests {
             failure.error(),
             json!({ "ename": "E", "evalue": "v", "traceback": ["a", "b"] })
         );
-        assert_eq!(notices(&outcome).unwrap(), "[interrupted]\nwarmcell: odd\n");
+        assert_eq!(
+            notices(&outcome, false).unwrap(),
+            "[interrupted]\nwarmcell: odd\n"
+        );
         // The error has said it.
         outcome.beside_streams.notices = vec![INTERRUPTED_KEPT.to_owned()];
-        assert_eq!(notices(&outcome).unwrap(), "warmcell: odd\n");
+        assert_eq!(notices(&outcome, false).unwrap(), "warmcell: odd\n");
     }
 }
