@@ -168,8 +168,9 @@ fn ename_of(class: Option<ErrorClass>) -> &'static str {
     }
 }
 
-/// What no stream has carried and no error tells, a line each.
-pub(super) fn notices(outcome: &Outcome) -> Option<String> {
+/// What no stream has carried and no error tells, a line each. What was printed between cells is told
+/// if not all of it was told when it came: so many bytes were.
+pub(super) fn notices(outcome: &Outcome, told_late: u64) -> Option<String> {
     let told_by_error = outcome.status != Status::Success
         && outcome
             .beside_streams
@@ -178,7 +179,14 @@ pub(super) fn notices(outcome: &Outcome) -> Option<String> {
             .is_none_or(|raised| raised.ename.is_empty());
     let mut text = String::new();
     if !told_by_error {
-        for notice in &outcome.beside_streams.notices {
+        let background = outcome.background_output.as_ref();
+        let is_told = background.is_some_and(|it| it.bytes_total <= told_late);
+        let notices = &outcome.beside_streams.notices;
+        // That line is the last one.
+        for notice in notices
+            .iter()
+            .take(notices.len().saturating_sub(usize::from(is_told)))
+        {
             text.push_str(notice);
             text.push('\n');
         }
@@ -236,7 +244,7 @@ mod tests {
         assert_eq!(reply["traceback"], json!(["[interrupted]"]));
         assert_eq!(reply["status"], "error");
         assert_eq!(reply["execution_count"], 3);
-        assert_eq!(notices(&outcome).unwrap(), "warmcell: odd\n");
+        assert_eq!(notices(&outcome, 0).unwrap(), "warmcell: odd\n");
 
         outcome.beside_streams.raised = Some(Raised {
             ename: "E".to_owned(),
@@ -248,6 +256,9 @@ mod tests {
             failure.error(),
             json!({ "ename": "E", "evalue": "v", "traceback": ["a", "b"] })
         );
-        assert_eq!(notices(&outcome).unwrap(), "[interrupted]\nwarmcell: odd\n");
+        assert_eq!(
+            notices(&outcome, 0).unwrap(),
+            "[interrupted]\nwarmcell: odd\n"
+        );
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use super::content::{self, RESTARTING};
+use super::late::Late;
 use super::message::Outgoing;
 use super::outbox::{Outbox, Why};
 use super::telling::{Own, Telling};
@@ -40,7 +41,7 @@ pub(super) struct Hub {
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     clients: Vec<Arc<Outbox>>,
     /// Cells that clients have handed over; those that have ended for as long as events may speak of
     /// them.
@@ -48,9 +49,11 @@ struct State {
     /// The number of the latest cell in its kernel.
     execution_count: u64,
     /// Cells that are being told: more than one only if one does not come to its end.
-    telling: usize,
+    pub(super) telling: usize,
     /// How the cell that is told has begun: for those who come in the middle of it.
     current: Option<Beginning>,
+    /// What was printed while no cell ran.
+    pub(super) late: Late,
     /// What the kernel has done since: told after the cell.
     kernel: Vec<&'static str>,
     /// Nothing happens in the session any more.
@@ -264,6 +267,7 @@ impl Hub {
         let mut messages = vec![self.published("status", parent, &content::status("busy"))];
         messages.extend(input.map(|input| self.published("execute_input", parent, input)));
         let mut state = self.state();
+        state.late.follows(parent);
         for message in &messages {
             put(&state, message);
         }
@@ -282,13 +286,16 @@ impl Hub {
     }
 
     pub(super) fn begin_telling(&self) {
-        self.state().telling += 1;
+        let mut state = self.state();
+        state.telling += 1;
+        state.late.a_cell_begins();
     }
 
     pub(super) fn end_telling(&self) {
         let mut state = self.state();
         state.telling -= 1;
         if state.telling == 0 {
+            self.tell_late(&mut state);
             let states = std::mem::take(&mut state.kernel);
             self.put_states(&state, &states);
         }
@@ -310,8 +317,19 @@ impl Hub {
     fn put_states(&self, state: &State, states: &[&'static str]) {
         for it in states {
             let content = content::status(it);
-            put(state, &self.published("status", &Parent::none(), &content));
+            self.put(state, "status", &Parent::none(), &content);
         }
+    }
+
+    /// Publishes under the lock: nobody is waited for.
+    pub(super) fn put(
+        &self,
+        state: &State,
+        msg_type: &'static str,
+        parent: &Parent,
+        content: &Value,
+    ) {
+        put(state, &self.published(msg_type, parent, content));
     }
 
     /// Answers one client.
@@ -395,7 +413,7 @@ impl Hub {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,7 +10,7 @@
 //! - `telling`: one cell is told to its end before the next begins;
 //! - `others`: what cells do that came another way, and the kernel; - `requests`: what one client
 //!   wants, one after the other; - `cell`: runs a cell for it; - `content`: the words of all answers;
-//! - `asking`: what it asks between cells; - `keyboard`: what cells ask it;
+//! - `late`: what is printed while no cell runs; - `asking`: what it asks between cells; - `keyboard`: what cells ask it;
 //! - `message`: messages on their way in and out; - `outbox`: what waits for one client;
 //! - `budget`: what waits for all together.
 
@@ -20,6 +20,7 @@ mod cell;
 mod content;
 mod hub;
 mod keyboard;
+mod late;
 mod message;
 mod others;
 mod outbox;

@@ -100,6 +100,8 @@ impl Others {
             (None, EventKind::KernelState { from, to, reason }) => {
                 self.hub.kernel_does(states(from, to, &reason));
             }
+            (None, EventKind::Stdout { text }) => self.hub.printed_late("stdout", text).await,
+            (None, EventKind::Stderr { text }) => self.hub.printed_late("stderr", text).await,
             (_, EventKind::Lagged { missed }) => self.lagged(missed),
             (
                 Some(cell),
@@ -122,7 +124,7 @@ impl Others {
                 if let Some(current) = self.begin(cell, None).await {
                     let parent = current.parent.clone();
                     let count = current.execution_count;
-                    self.output(kind, &parent, count);
+                    self.output(kind, &parent, count).await;
                 }
             }
             (None, _) => {}
@@ -137,7 +139,7 @@ impl Others {
         }
     }
 
-    fn output(&self, kind: EventKind, parent: &Parent, execution_count: Option<u64>) {
+    async fn output(&self, kind: EventKind, parent: &Parent, execution_count: Option<u64>) {
         let (msg_type, content) = match kind {
             EventKind::Stdout { text } => ("stream", content::stream("stdout", &text)),
             EventKind::Stderr { text } => ("stream", content::stream("stderr", &text)),
@@ -159,7 +161,7 @@ impl Others {
             EventKind::ClearOutput { wait } => ("clear_output", json!({ "wait": wait })),
             _ => return,
         };
-        self.hub.publish_now(msg_type, parent, &content);
+        self.hub.publish(msg_type, parent, &content).await;
     }
 
     /// A cell runs: if it is another's and was not told yet, it is told now. `None` if it is a
@@ -208,7 +210,7 @@ impl Others {
         let parent = &current.parent;
         if let Some(outcome) = outcome {
             self.hub.note(outcome.kernel.execution_count);
-            if let Some(notices) = content::notices(outcome) {
+            if let Some(notices) = content::notices(outcome, self.hub.told_late()) {
                 let content = content::stream("stderr", &notices);
                 self.hub.publish_now("stream", parent, &content);
             }

@@ -18,7 +18,7 @@ use super::handle::Command;
 use super::link::Link;
 use super::question::Question;
 use super::running::{EXECUTE_REPLY, Running, answered};
-use super::{Death, Ending, Escalation, FrameBudget, Pressure, SharedSink};
+use super::{Bystander, Death, Ending, Escalation, FrameBudget, Pressure, SharedSink};
 use crate::jupyter::{Channel, InputRequest};
 use crate::output::Tail;
 use crate::process::{InterruptPage, PipeReader, StartTick};
@@ -56,6 +56,7 @@ pub(super) struct Actor {
     commands: mpsc::Receiver<Command>,
     kill: CancellationToken,
     pub(super) background: Arc<Mutex<Tail>>,
+    pub(super) bystander: Arc<dyn Bystander>,
     death: watch::Sender<Option<Death>>,
     cleared: watch::Sender<Option<usize>>,
     pub(super) running: Option<Running>,
@@ -84,10 +85,11 @@ impl Actor {
         budget: Arc<FrameBudget>,
         commands: mpsc::Receiver<Command>,
         kill: CancellationToken,
-        background: Arc<Mutex<Tail>>,
+        background: (Arc<Mutex<Tail>>, Arc<dyn Bystander>),
         death: watch::Sender<Option<Death>>,
         cleared: watch::Sender<Option<usize>>,
     ) -> io::Result<Self> {
+        let (background, bystander) = background;
         Ok(Self {
             link: Link::new(started.link, budget)?,
             linked: true,
@@ -98,6 +100,7 @@ impl Actor {
             commands,
             kill,
             background,
+            bystander,
             death,
             cleared,
             running: None,

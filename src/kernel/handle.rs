@@ -13,7 +13,7 @@ use super::actor::Actor;
 use super::input::InputSource;
 use super::question::WeakKernel;
 use super::running::EXECUTE_REPLY;
-use super::{CellEnd, Death, Ending, Escalation, FrameBudget, SharedSink};
+use super::{Bystander, CellEnd, Death, Ending, Escalation, FrameBudget, SharedSink};
 use crate::environment::Interpreter;
 use crate::jupyter::{
     Channel, ExecuteRequest, FrameError, Limits, RawMessage, VariablesReply, encode, header,
@@ -136,6 +136,19 @@ impl Kernel {
     ///
     /// If the link cannot be watched.
     pub fn new(started: ProvisionedKernel, budget: Arc<FrameBudget>) -> Result<Self, ProcessError> {
+        Self::beside(started, budget, Arc::new(()))
+    }
+
+    /// The same; what it prints while no cell runs is shown to a bystander as it comes.
+    ///
+    /// # Errors
+    ///
+    /// If the link cannot be watched.
+    pub fn beside(
+        started: ProvisionedKernel,
+        budget: Arc<FrameBudget>,
+        bystander: Arc<dyn Bystander>,
+    ) -> Result<Self, ProcessError> {
         let (commands, queue) = mpsc::channel(QUEUED_COMMANDS);
         let (death_report, death) = watch::channel(None);
         let (cleared_report, cleared) = watch::channel(None);
@@ -157,7 +170,7 @@ impl Kernel {
             budget,
             queue,
             kill,
-            background,
+            (background, bystander),
             death_report,
             cleared_report,
         )

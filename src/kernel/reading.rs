@@ -6,10 +6,10 @@ use std::sync::{Arc, PoisonError};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::Death;
 use super::actor::Actor;
 use super::link::Incoming;
 use super::question::Question;
+use super::{Death, StreamName};
 use crate::jupyter::{
     Channel, Header, InputRequest, Limits, PublishedKind, RawMessage, awaited_display, encode,
     header,
@@ -191,13 +191,21 @@ impl Actor {
                     sink.stderr(chunk);
                 }
             }
-            None => {
-                self.background
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(chunk);
-            }
+            None => self.between_cells(which, chunk),
         }
+    }
+
+    /// Keeps what belongs to no cell.
+    fn between_cells(&self, which: usize, chunk: &[u8]) {
+        let stream = match which {
+            0 => StreamName::Stdout,
+            _ => StreamName::Stderr,
+        };
+        self.bystander.sees(stream, chunk);
+        self.background
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(chunk);
     }
 
     /// Reads what is in the pipes now, and what comes in the same moment.
@@ -254,11 +262,8 @@ impl Actor {
                 }
                 self.hand_on(which, count.min(owed));
                 // What was written after the reply is not the cell's.
-                if let Some(late) = self.buffer.get(owed..count) {
-                    self.background
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push(late);
+                if let Some(late) = self.buffer.get(owed..count).filter(|it| !it.is_empty()) {
+                    self.between_cells(which, late);
                 }
             }
         }

@@ -31,6 +31,26 @@ pub trait CellSink: Send + Debug {
 /// A sink in the hands of both the kernel's task and whoever runs the cell.
 pub type SharedSink = Arc<Mutex<dyn CellSink>>;
 
+/// One of the two streams of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamName {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Is shown what a kernel prints while no cell runs. Called from the kernel's task: must not block.
+pub trait Bystander: Send + Sync + Debug {
+    /// Bytes of one of its streams.
+    fn sees(&self, stream: StreamName, chunk: &[u8]);
+}
+
+/// Nobody looks.
+impl Bystander for () {
+    fn sees(&self, _stream: StreamName, _chunk: &[u8]) {}
+}
+
 /// Bytes that were handed to a reader and not yet taken. While it is full the pipes are not read,
 /// and the kernel waits as any program in a pipe does.
 #[derive(Debug)]

@@ -63,12 +63,12 @@ pub enum EventKind {
         #[serde(skip)]
         code: Arc<str>,
     },
-    /// It printed.
+    /// It printed; without a cell: something left over did, between cells.
     Stdout {
         /// What, invalid UTF-8 replaced.
         text: String,
     },
-    /// It printed as an error.
+    /// It printed as an error; without a cell as [`EventKind::Stdout`].
     Stderr {
         /// What, invalid UTF-8 replaced.
         text: String,
@@ -214,27 +214,27 @@ impl EventLog {
         self.emit(None, EventKind::KernelExited { code, signal });
     }
 
-    /// Output of a cell, as events of a bounded size. A character that was cut by the pipe is put
+    /// Output of a cell, or of none, as events of a bounded size. A character that was cut by the pipe is put
     /// together again.
-    fn output(&self, cell: u64, texts: &mut Texts, event: &LiveEvent) {
+    pub(super) fn output(&self, cell: Option<u64>, texts: &mut Texts, event: &LiveEvent) {
         match event {
             LiveEvent::Stdout(bytes) => {
                 for text in pieces_of(&texts.stdout.whole(bytes)) {
-                    self.emit(Some(cell), EventKind::Stdout { text });
+                    self.emit(cell, EventKind::Stdout { text });
                 }
             }
             LiveEvent::Stderr(bytes) => {
                 for text in pieces_of(&texts.stderr.whole(bytes)) {
-                    self.emit(Some(cell), EventKind::Stderr { text });
+                    self.emit(cell, EventKind::Stderr { text });
                 }
             }
             LiveEvent::Result(data) => {
                 let data = data.clone();
-                self.emit(Some(cell), EventKind::Result { data, shown: None });
+                self.emit(cell, EventKind::Result { data, shown: None });
             }
             LiveEvent::Published(published) => {
                 if let Some(kind) = shown_in_event(published) {
-                    self.emit(Some(cell), kind);
+                    self.emit(cell, kind);
                 }
             }
         }
@@ -243,7 +243,7 @@ impl EventLog {
 
 /// The unfinished characters of a cell's streams.
 #[derive(Debug, Default)]
-struct Texts {
+pub(super) struct Texts {
     stdout: Characters,
     stderr: Characters,
 }
@@ -273,7 +273,7 @@ impl Watcher for OutputEvents {
 
     fn see(&mut self, event: &LiveEvent) {
         let events = &self.shared.events;
-        events.output(self.cell, &mut self.texts, event);
+        events.output(Some(self.cell), &mut self.texts, event);
     }
 }
 

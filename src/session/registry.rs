@@ -14,6 +14,7 @@ use super::ask::WAITING_QUESTIONS;
 use super::census::Census;
 use super::event::EventLog;
 use super::following::Following;
+use super::late::LateEvents;
 use super::ledger::Ledger;
 use super::page::Page;
 use super::presence::Presence;
@@ -208,14 +209,6 @@ impl Registry {
         let tools = bound
             .and_then(|()| ToolServer::bind(self.sockets.path(), settings))
             .map_err(|source| SessionError::ToolSocket { source })?;
-        let means = Means {
-            provisioner: Arc::clone(&self.provisioner) as _,
-            budget: Arc::clone(&self.budget),
-            tool_variables: tools.variables(),
-            sources: self.sources.folder.clone(),
-            limits: self.settings.kernel_limits.clone(),
-        };
-        let starter = Starter::new(means, caller);
         let page = self.ledger.as_ref().map(|ledger| Page::new(ledger, &name));
         let shared = Arc::new(Shared {
             events: EventLog::new(name.to_string()),
@@ -232,6 +225,15 @@ impl Registry {
             is_left: AtomicBool::new(false),
             manager_gone: self.gone.clone(),
         });
+        let means = Means {
+            provisioner: Arc::clone(&self.provisioner) as _,
+            budget: Arc::clone(&self.budget),
+            late: Arc::new(LateEvents::new(Arc::clone(&shared))),
+            tool_variables: tools.variables(),
+            sources: self.sources.folder.clone(),
+            limits: self.settings.kernel_limits.clone(),
+        };
+        let starter = Starter::new(means, caller);
         let terms = SessionTerms {
             limits: self.settings.limits,
             caps: Caps {

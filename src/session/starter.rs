@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::config::{Caller, Had, ProcessLimits};
 use crate::environment::{Candidate, Interpreter, candidates, scrub, with_harmless_programs};
-use crate::kernel::{FrameBudget, Kernel};
+use crate::kernel::{Bystander, FrameBudget, Kernel};
 use crate::provisioner::{KernelRequest, ProvisionError, Provisioner};
 
 /// Starts the kernels of one session.
@@ -26,6 +26,8 @@ pub(super) struct Starter {
 pub(super) struct Means {
     pub(super) provisioner: Arc<dyn Provisioner>,
     pub(super) budget: Arc<FrameBudget>,
+    /// Is shown what kernels print between cells.
+    pub(super) late: Arc<dyn Bystander>,
     /// What a kernel must know to call tools.
     pub(super) tool_variables: Vec<(String, String)>,
     /// The unpacked Python half.
@@ -110,7 +112,8 @@ impl Starter {
     /// Starts one.
     pub(super) async fn start(self) -> Result<Kernel, ProvisionError> {
         let started = self.means.provisioner.start(&self.request).await?;
-        Ok(Kernel::new(started, Arc::clone(&self.means.budget))?)
+        let (budget, late) = (Arc::clone(&self.means.budget), Arc::clone(&self.means.late));
+        Ok(Kernel::beside(started, budget, late)?)
     }
 
     /// The environment of commands that tools run.
