@@ -25,7 +25,7 @@ mod watch;
 pub use changes::PathWatch;
 pub use control::{ControlSocket, MAX_CONTROL_MESSAGE_BYTES};
 pub use error::{ProcessError, in_words};
-pub use foreground::{StartTick, interrupt_foreground};
+pub use foreground::{Foreground, StartTick};
 pub use handover::{hand_over, taken_over};
 pub use limits::{
     leave_limits_of_starter, leave_nice_value_of_starter, nofile_limits, own_limits, raise_nofile,
