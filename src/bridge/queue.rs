@@ -338,10 +338,13 @@ mod tests {
         let began = Instant::now();
         let waiting = async {
             queue.room().await;
+            tokio::time::sleep(PATIENCE).await;
+            // It has earned it again.
+            queue.room().await;
             began.elapsed()
         };
         let (waited, ()) = tokio::join!(waiting, taking);
-        assert!(waited > 5 * PATIENCE, "{waited:?}");
+        assert!(waited >= 3 * PATIENCE, "{waited:?}");
         assert_eq!(queue.state().bytes, 0);
     }
 

@@ -248,6 +248,8 @@ async fn ten_thousand_who_come_and_go_leave_nothing_behind() {
             wire.send(&[Bytes::from_static(b"\x01")]);
         }
     };
+    // With all that it needs for a Python.
+    front_end.run("1");
     (0..1_000).for_each(come);
     until("their end", || descriptors(pid) < 60).await;
     let (memory, open) = (kilobytes(pid, "VmRSS:"), descriptors(pid));
