@@ -67,7 +67,8 @@ impl JupyterKernel {
         frontends: &Arc<Frontends>,
     ) -> Self {
         let id = session.id().to_owned();
-        let outbox = frontends.outbox();
+        // What waits for whom is bounded in the queues of the sockets.
+        let outbox = Arc::new(Outbox::relay());
         let joined = frontends.join(session, Arc::clone(&outbox));
         let ports = SocketName::ALL.iter().zip(listeners.ports);
         let ports: Map<String, Value> = ports

@@ -131,13 +131,20 @@ pub(super) fn framed(
     msg_type: &'static str,
     content: &serde_json::Value,
 ) {
-    let status = |state: &str| {
-        let content = content::status(state);
-        hub.answer(client, Channel::Iopub, "status", parent, &content, None);
-    };
-    status("busy");
+    status(hub, client, parent, "busy");
     hub.answer(client, channel, msg_type, parent, content, None);
-    status("idle");
+    status(hub, client, parent, "idle");
+}
+
+/// The same around what nothing answers.
+pub(super) fn passed_over(hub: &Hub, client: &Outbox, parent: &Parent) {
+    status(hub, client, parent, "busy");
+    status(hub, client, parent, "idle");
+}
+
+fn status(hub: &Hub, client: &Outbox, parent: &Parent, state: &str) {
+    let content = content::status(state);
+    hub.answer(client, Channel::Iopub, "status", parent, &content, None);
 }
 
 impl Running<'_> {

@@ -126,7 +126,7 @@ impl Others {
                 if let Some(current) = self.begin(cell, None).await {
                     let parent = current.parent.clone();
                     let count = current.execution_count;
-                    self.output(kind, &parent, count);
+                    self.output(kind, &parent, count).await;
                 }
             }
             (None, _) => {}
@@ -141,7 +141,7 @@ impl Others {
         }
     }
 
-    fn output(&self, kind: EventKind, parent: &Parent, execution_count: Option<u64>) {
+    async fn output(&self, kind: EventKind, parent: &Parent, execution_count: Option<u64>) {
         let (msg_type, content) = match kind {
             EventKind::Stdout { text } => ("stream", content::stream("stdout", &text)),
             EventKind::Stderr { text } => ("stream", content::stream("stderr", &text)),
@@ -163,7 +163,7 @@ impl Others {
             EventKind::ClearOutput { wait } => ("clear_output", json!({ "wait": wait })),
             _ => return,
         };
-        self.hub.publish_now(msg_type, parent, &content);
+        self.hub.publish(msg_type, parent, &content).await;
     }
 
     /// A cell runs: if it is another's and was not told yet, it is told now. `None` if it is a

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::timeout;
 
 use super::asking::ask;
-use super::cell::{framed, run};
+use super::cell::{framed, passed_over, run};
 use super::content::{self, Failure};
 use super::hub::{Hub, Joined, Parent};
 use super::keyboard::Keyboard;
@@ -211,7 +211,8 @@ impl Client {
         }
         if msg_type != "shutdown_request" {
             tracing::debug!(msg_type, "a request that nothing here knows");
-            return;
+            // Whoever waits for its end sees it.
+            return passed_over(hub, outbox, parent);
         }
         // Old clients have it on the shell.
         match asked {

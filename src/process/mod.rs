@@ -27,7 +27,7 @@ mod watch;
 pub use changes::PathWatch;
 pub use control::{ControlSocket, MAX_CONTROL_MESSAGE_BYTES};
 pub use error::{ProcessError, in_words};
-pub use foreground::{StartTick, interrupt_foreground};
+pub use foreground::{Foreground, StartTick};
 pub use handover::{hand_over, taken_over};
 pub use holdings::{Holdings, holdings};
 pub use leftovers::{Leftover, left_by, leftovers};

@@ -214,7 +214,8 @@ fn every_claim_names_a_test_that_exists() {
             .next()
             .unwrap_or_default();
         let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
-        assert!(!names.is_empty(), "no test is named: {line}");
+        let is_reasoned = tests.trim_start().starts_with("no test: ");
+        assert!(!names.is_empty() || is_reasoned, "no test is named: {line}");
         rows += 1;
         for name in names {
             let function = name.rsplit("::").next().unwrap_or(name);
