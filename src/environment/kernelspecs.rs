@@ -7,17 +7,14 @@ use std::path::{Path, PathBuf};
 
 use super::kernelspec_install::OURS;
 use super::kernelspec_paths::kernelspec_folders;
-use crate::config::{CONNECTION_FILE, Caller, ForeignKernel, KernelTransport};
-use crate::jupyter::{
-    InterruptMode, Kernelspec, KernelspecError, MOST_KERNELSPEC_BYTES, kernelspec_name,
-};
+use super::kernelspec_start::started_as;
+use crate::config::{Caller, ForeignKernel};
+use crate::jupyter::{Kernelspec, KernelspecError, MOST_KERNELSPEC_BYTES, kernelspec_name};
 
 /// Entries of a folder that are looked at.
 const MOST_ENTRIES: usize = 1_000;
 /// Sentences about what is wrong.
 const MOST_PROBLEMS: usize = 100;
-/// In the metadata of a kernelspec: by which sockets its kernels are reached.
-const TRANSPORT: &str = "warmcell_transport";
 /// The file in a kernelspec's folder.
 pub(super) const KERNEL_JSON: &str = "kernel.json";
 
@@ -74,69 +71,7 @@ pub fn foreign_kernel(name: &str, caller: &Caller) -> Result<ForeignKernel, Unkn
         let reason = "it is Warmcell's own; leave --kernel out".to_owned();
         return Err(unknown(reason, &specs));
     }
-    let file = found.folder.join(KERNEL_JSON).display().to_string();
-    let transport = match transport(&found.spec) {
-        Ok(transport) => transport,
-        Err(what) => return Err(unknown(format!("{file}: {what}"), &specs)),
-    };
-    let InstalledKernelspec { folder, spec } = found;
-    let kernel = ForeignKernel {
-        name: wanted,
-        argv: with_program(spec.argv, &folder, caller),
-        env: spec.env.into_iter().collect(),
-        language: spec.language,
-        interrupted_by_message: spec.interrupt_mode == InterruptMode::Message,
-        transport,
-        folder,
-    };
-    if !kernel.takes_connection_file() {
-        let reason = format!("{file}: no word of its argv has {CONNECTION_FILE} in it");
-        return Err(unknown(reason, &specs));
-    }
-    Ok(kernel)
-}
-
-/// What a kernelspec says of the sockets of its kernels.
-fn transport(spec: &Kernelspec) -> Result<KernelTransport, String> {
-    match spec.metadata.get(TRANSPORT) {
-        None => Ok(KernelTransport::Any),
-        Some(value) if value == "ipc" => Ok(KernelTransport::Ipc),
-        Some(value) if value == "tcp" => Ok(KernelTransport::Tcp),
-        Some(_) => Err(format!("metadata.{TRANSPORT} must be \"ipc\" or \"tcp\"")),
-    }
-}
-
-/// The command, with the Python that is meant where that is named without a folder: Jupyter takes its
-/// own there, that of the environment in which it and the kernelspec are installed. So here it is that
-/// of the kernelspec's own environment, else that of the caller's; else the PATH says which.
-fn with_program(mut argv: Vec<String>, folder: &Path, caller: &Caller) -> Vec<String> {
-    let Some(program) = argv.first_mut() else {
-        return argv;
-    };
-    let version = program.strip_prefix("python").unwrap_or("/");
-    if !version
-        .bytes()
-        .all(|byte| byte == b'.' || byte.is_ascii_digit())
-    {
-        return argv;
-    }
-    // PREFIX/share/jupyter/kernels/NAME
-    let own = folder
-        .ancestors()
-        .nth(4)
-        .filter(|prefix| prefix.join("pyvenv.cfg").is_file() || prefix.join("conda-meta").is_dir());
-    let chosen = ["VIRTUAL_ENV", "CONDA_PREFIX"]
-        .into_iter()
-        .filter_map(|name| caller.variable(name).map(Path::new));
-    let file = own
-        .into_iter()
-        .chain(chosen)
-        .map(|prefix| prefix.join("bin").join(&*program))
-        .find(|file| file.is_file());
-    if let Some(file) = file.as_deref().and_then(Path::to_str) {
-        file.clone_into(program);
-    }
-    argv
+    started_as(wanted, found, Some(caller)).map_err(|reason| unknown(reason, &specs))
 }
 
 /// A kernel that was asked for by name and cannot be had.

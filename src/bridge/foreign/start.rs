@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::connection::{Connections, Event};
 use super::launch::{failed, launch};
@@ -144,6 +144,7 @@ async fn attempt(
             session: &session,
             serial: 0,
             asked: Vec::new(),
+            ends_by: None,
         }
         .first(setup)
         .await
@@ -209,6 +210,8 @@ struct Answering<'a> {
     serial: u64,
     /// The ids of what it was asked.
     asked: Vec<String>,
+    /// It has closed a socket, and must have ended by then.
+    ends_by: Option<Instant>,
 }
 
 impl Answering<'_> {
@@ -286,9 +289,26 @@ impl Answering<'_> {
     }
 
     /// The next message that was caused by what was asked.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again.
     async fn answer(&mut self) -> Result<(Header, RawMessage), String> {
         loop {
-            match self.connections.events.recv().await {
+            let next = self.connections.events.recv();
+            let next = match self.ends_by {
+                None => next.await,
+                Some(by) => match timeout_at(by, next).await {
+                    Ok(Some(event)) => Some(event),
+                    Ok(None) | Err(_) => {
+                        // Most often its process ends before that, and how is told.
+                        sleep_until(by).await;
+                        let reason = "did not start: it closed a socket before it answered";
+                        return Err(reason.to_owned());
+                    }
+                },
+            };
+            match next {
                 Some(Event::Message(message)) => {
                     let Ok(header) = message.parsed_header() else {
                         continue;
@@ -302,9 +322,8 @@ impl Answering<'_> {
                     return Err(format!("broke the protocol {fault}"));
                 }
                 Some(Event::Ended(None)) | None => {
-                    // Most often its process ends, and how is told.
-                    sleep(END_PATIENCE).await;
-                    return Err("did not start: it closed a socket before it answered".to_owned());
+                    self.ends_by
+                        .get_or_insert_with(|| Instant::now() + END_PATIENCE);
                 }
             }
         }
