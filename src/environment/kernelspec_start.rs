@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::kernelspecs::{InstalledKernelspec, KERNEL_JSON};
+use super::kernelspecs::InstalledKernelspec;
 use crate::config::{CONNECTION_FILE, Caller, ForeignKernel, KernelTransport};
 use crate::jupyter::{InterruptMode, Kernelspec};
 
@@ -17,8 +17,7 @@ pub(super) fn started_as(
     found: InstalledKernelspec,
     caller: Option<&Caller>,
 ) -> Result<ForeignKernel, String> {
-    let file = found.folder.join(KERNEL_JSON).display().to_string();
-    let transport = transport(&found.spec).map_err(|what| format!("{file}: {what}"))?;
+    let transport = transport(&found.spec)?;
     let InstalledKernelspec { folder, spec } = found;
     let kernel = ForeignKernel {
         name,
@@ -32,9 +31,7 @@ pub(super) fn started_as(
     if kernel.takes_connection_file() {
         Ok(kernel)
     } else {
-        Err(format!(
-            "{file}: no word of its argv has {CONNECTION_FILE} in it"
-        ))
+        Err(format!("no word of its argv has {CONNECTION_FILE} in it"))
     }
 }
 

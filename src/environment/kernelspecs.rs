@@ -71,7 +71,9 @@ pub fn foreign_kernel(name: &str, caller: &Caller) -> Result<ForeignKernel, Unkn
         let reason = "it is Warmcell's own; leave --kernel out".to_owned();
         return Err(unknown(reason, &specs));
     }
-    started_as(wanted, found, Some(caller)).map_err(|reason| unknown(reason, &specs))
+    let file = found.folder.join(KERNEL_JSON);
+    started_as(wanted, found, Some(caller))
+        .map_err(|what| unknown(format!("{}: {what}", file.display()), &specs))
 }
 
 /// A kernel that was asked for by name and cannot be had.
