@@ -15,7 +15,7 @@ use crate::ids::random_hex;
 use crate::jupyter::{Connection, Endpoint, SocketName, Transport};
 
 /// A stream of either kind.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::args_kernel::{KernelArguments, KernelspecArguments};
+use super::args_kernel::{CheckArguments, KernelArguments, KernelspecArguments};
 use super::args_sessions::{ServeArguments, SessionsArguments};
-use super::{bridge, exec, exit, kernel, kernelspec, serve, sessions, show, streams};
+use super::{bridge, check, exec, exit, kernel, kernelspec, serve, sessions, show, streams};
 use crate::config::Limits;
 use crate::execution::{ErrorClass, KernelReport, Outcome};
 use crate::process::survive_file_size_limit;
@@ -40,6 +40,8 @@ enum Command {
     Kernelspec(KernelspecArguments),
     /// Be a kernel of a Jupyter front end.
     Kernel(KernelArguments),
+    /// Check a kernel of Jupyter's, ours or any other, against the lifecycle contract.
+    Check(CheckArguments),
     /// Stand before a kernel that is not ours; started by a manager, not by hand.
     #[command(hide = true)]
     Bridge,
@@ -218,6 +220,7 @@ pub fn main() -> ExitCode {
         Command::Sessions(arguments) => sessions::main(&arguments),
         Command::Serve(arguments) => serve::main(&arguments),
         Command::Kernel(arguments) => kernel::main(&arguments),
+        Command::Check(arguments) => check::main(&arguments),
         Command::Kernelspec(arguments) => kernelspec::main(&arguments),
         Command::Bridge => bridge::main(),
     }

@@ -159,6 +159,13 @@ pub struct BackgroundOutput {
     pub bytes_total: u64,
 }
 
+impl BackgroundOutput {
+    /// How the line of a result begins that tells of it.
+    pub(super) fn line_begins(&self) -> String {
+        format!("[{} bytes printed between cells: ", self.bytes_total)
+    }
+}
+
 /// The result of a cell. Keys are only ever added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -281,6 +288,12 @@ impl KernelReport {
 impl Outcome {
     /// The exit code of a cell that still runs.
     pub const NO_EXIT_CODE: i64 = i64::MIN;
+
+    /// Whether one of its notices is that of what was printed between cells.
+    pub(crate) fn tells_background(&self, notice: &str) -> bool {
+        let background = self.background_output.as_ref();
+        background.is_some_and(|it| notice.starts_with(&it.line_begins()))
+    }
 }
 
 #[expect(

@@ -228,10 +228,8 @@ fn background_line(background: &BackgroundOutput) -> String {
     } else {
         ""
     };
-    format!(
-        "[{} bytes printed between cells: {cut}{text}]",
-        background.bytes_total
-    )
+    let beginning = background.line_begins();
+    format!("{beginning}{cut}{text}]")
 }
 
 pub(super) fn round_2(duration: Duration) -> f64 {

@@ -60,7 +60,7 @@ pub(super) async fn run(
         },
         ..Cell::default()
     };
-    let (mut execution, mut own) = hub.execute(cell);
+    let (mut execution, mut own) = hub.execute(cell, parent);
     let live = execution.take_live();
     let mut turn = execution.turn();
     let mut running = Running {
@@ -199,7 +199,7 @@ impl Running<'_> {
     ) {
         let report = &outcome.kernel;
         self.hub.note(report.execution_count);
-        if let Some(notices) = content::notices(outcome) {
+        if let Some(notices) = self.hub.notices(outcome) {
             self.show("stream", &content::stream("stderr", &notices))
                 .await;
         }

@@ -193,7 +193,7 @@ fn ename_of(class: Option<ErrorClass>) -> &'static str {
 }
 
 /// What no stream has carried and no error tells, a line each.
-pub(super) fn notices(outcome: &Outcome) -> Option<String> {
+pub(super) fn notices(outcome: &Outcome, is_late_told: bool) -> Option<String> {
     let told_by_error = outcome.status != Status::Success
         && outcome
             .beside_streams
@@ -203,6 +203,9 @@ pub(super) fn notices(outcome: &Outcome) -> Option<String> {
     let mut text = String::new();
     if !told_by_error {
         for notice in &outcome.beside_streams.notices {
+            if is_late_told && outcome.tells_background(notice) {
+                continue;
+            }
             text.push_str(notice);
             text.push('\n');
         }
@@ -285,7 +288,7 @@ mod tests {
         assert_eq!(reply["traceback"], json!(["[interrupted]"]));
         assert_eq!(reply["status"], "error");
         assert_eq!(reply["execution_count"], 3);
-        assert_eq!(notices(&outcome).unwrap(), "warmcell: odd\n");
+        assert_eq!(notices(&outcome, false).unwrap(), "warmcell: odd\n");
 
         outcome.beside_streams.raised = Some(Raised {
             ename: "E".to_owned(),
@@ -297,6 +300,9 @@ mod tests {
             failure.error(),
             json!({ "ename": "E", "evalue": "v", "traceback": ["a", "b"] })
         );
-        assert_eq!(notices(&outcome).unwrap(), "[interrupted]\nwarmcell: odd\n");
+        assert_eq!(
+            notices(&outcome, false).unwrap(),
+            "[interrupted]\nwarmcell: odd\n"
+        );
     }
 }

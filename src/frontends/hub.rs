@@ -12,6 +12,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use super::content::{self, RESTARTING};
+use super::late::Late;
 use super::message::Outgoing;
 use super::outbox::{Outbox, Why};
 use super::telling::{Own, Telling};
@@ -40,8 +41,8 @@ pub(super) struct Hub {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    clients: Vec<Arc<Outbox>>,
+pub(super) struct State {
+    pub(super) clients: Vec<Arc<Outbox>>,
     /// Cells that clients have handed over; those that have ended for as long as events may speak of
     /// them.
     own: VecDeque<OwnCell>,
@@ -53,6 +54,8 @@ struct State {
     current: Option<Beginning>,
     /// What the kernel has done since: told after the cell.
     kernel: Vec<&'static str>,
+    /// What was printed between cells, since the last.
+    pub(super) late: Late,
     /// Nothing happens in the session any more.
     is_over: bool,
 }
@@ -61,6 +64,7 @@ struct State {
 struct OwnCell {
     number: u64,
     watch: TurnWatch,
+    parent: Parent,
     /// With which it is given its turn to be told.
     turn: Option<oneshot::Sender<Telling>>,
     has_ended: bool,
@@ -144,7 +148,7 @@ impl Hub {
     // Cells of clients.
 
     /// Hands a cell over. The events of the session are known to be its from the first on.
-    pub(super) fn execute(self: &Arc<Self>, cell: Cell) -> (Execution, Own) {
+    pub(super) fn execute(self: &Arc<Self>, cell: Cell, parent: &Parent) -> (Execution, Own) {
         let number = self.messages.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         // Under the lock nobody looks at the list before the cell is in it.
@@ -154,6 +158,7 @@ impl Hub {
         state.own.push_back(OwnCell {
             number,
             watch: execution.turn(),
+            parent: parent.clone(),
             turn,
             has_ended: false,
         });
@@ -198,6 +203,13 @@ impl Hub {
         let mut state = self.state();
         let own = state.own.iter_mut().find(|own| own.watch.is(cell))?;
         Some(own.turn.take())
+    }
+
+    /// What has caused a cell, if a client of ours has handed it over.
+    pub(super) fn parent_of(&self, cell: u64) -> Option<Parent> {
+        let state = self.state();
+        let own = state.own.iter().find(|own| own.watch.is(cell))?;
+        Some(own.parent.clone())
     }
 
     /// Nothing happens in the session any more: no cell waits for its turn.
@@ -395,7 +407,7 @@ impl Hub {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

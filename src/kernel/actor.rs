@@ -18,7 +18,7 @@ use super::handle::Command;
 use super::link::Link;
 use super::question::Question;
 use super::running::{EXECUTE_REPLY, Running, answered};
-use super::{Death, Ending, Escalation, FrameBudget, Pressure, SharedSink};
+use super::{Death, Ending, Escalation, FrameBudget, LateSink, Pressure, SharedSink};
 use crate::jupyter::{Channel, InputRequest};
 use crate::output::Tail;
 use crate::process::{InterruptPage, PipeReader, StartTick};
@@ -56,6 +56,7 @@ pub(super) struct Actor {
     commands: mpsc::Receiver<Command>,
     kill: CancellationToken,
     pub(super) background: Arc<Mutex<Tail>>,
+    pub(super) late: Arc<dyn LateSink>,
     death: watch::Sender<Option<Death>>,
     cleared: watch::Sender<Option<usize>>,
     pub(super) running: Option<Running>,
@@ -87,6 +88,7 @@ impl Actor {
         commands: mpsc::Receiver<Command>,
         kill: CancellationToken,
         background: Arc<Mutex<Tail>>,
+        late: Arc<dyn LateSink>,
         death: watch::Sender<Option<Death>>,
         cleared: watch::Sender<Option<usize>>,
     ) -> io::Result<Self> {
@@ -100,6 +102,7 @@ impl Actor {
             commands,
             kill,
             background,
+            late,
             death,
             cleared,
             running: None,

@@ -49,7 +49,7 @@ pub fn interrupt_foreground(leader: u32, since: StartTick) {
 }
 
 /// The children of a process, whichever of its threads has started them.
-fn children_of(pid: u32) -> Vec<u32> {
+pub(super) fn children_of(pid: u32) -> Vec<u32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Vec::new();
     };

@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Ended;
 use super::census::{Census, Counted};
+use super::late::LateOutput;
 use super::page::{Left, Page};
 use super::restart::Sight;
 use super::session::{Shared, collect};
@@ -250,7 +251,9 @@ impl Keeper {
         self.shared.facts.record().clear();
         self.count = 0;
         self.unnumbered = 0;
-        let starting = self.sight.of(self.starter.clone().start());
+        let starting = self
+            .sight
+            .of(self.starter.clone().start(LateOutput::of(&self.shared)));
         self.slot = Slot::Starting(tokio::spawn(starting));
         self.recount();
     }

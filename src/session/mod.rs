@@ -13,7 +13,7 @@
 //! - `record`: what a kernel holds; - `report`: what is said of it while a cell runs;
 //! - `untold`: losses that are still to be told; - `ledger`: what would be lost with the manager, in
 //!   files; - `page`: that of one session; - `event`: what happens, for those who watch;
-//! - `shown`: what a cell shows, in these; - `status`: what is known of a session at any moment; - `variables`: what its kernel lists;
+//! - `shown`: what a cell shows, in these; - `late`: what is printed between cells; - `status`: what is known of a session at any moment; - `variables`: what its kernel lists;
 //! - `name`: names.
 
 mod ask;
@@ -25,6 +25,7 @@ mod following;
 mod idle;
 mod interrupting;
 mod keeper;
+mod late;
 mod ledger;
 mod name;
 mod page;

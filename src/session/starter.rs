@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::config::{Caller, Had, ProcessLimits};
 use crate::environment::{Candidate, Interpreter, candidates, scrub, with_harmless_programs};
-use crate::kernel::{FrameBudget, Kernel};
+use crate::kernel::{FrameBudget, Kernel, LateSink};
 use crate::provisioner::{KernelRequest, ProvisionError, Provisioner};
 
 /// Starts the kernels of one session.
@@ -107,10 +107,10 @@ impl Starter {
         }
     }
 
-    /// Starts one.
-    pub(super) async fn start(self) -> Result<Kernel, ProvisionError> {
+    /// Starts one. What it prints while no cell runs goes to `late`.
+    pub(super) async fn start(self, late: Arc<dyn LateSink>) -> Result<Kernel, ProvisionError> {
         let started = self.means.provisioner.start(&self.request).await?;
-        Ok(Kernel::new(started, Arc::clone(&self.means.budget))?)
+        Ok(Kernel::new(started, Arc::clone(&self.means.budget), late)?)
     }
 
     /// The environment of commands that tools run.

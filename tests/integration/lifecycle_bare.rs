@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use warmcell::environment::Candidate;
 use warmcell::jupyter::{ExecuteReply, RawMessage};
-use warmcell::kernel::{CellEnd, CellRequest, CellSink, Ending, FrameBudget, Kernel};
+use warmcell::kernel::{CellEnd, CellRequest, CellSink, Ending, FrameBudget, Kernel, LateSink};
 use warmcell::provisioner::{KernelRequest, LocalOptions, LocalProvisioner, Provisioner};
 use warmcell::python_source::stage;
 use warmcell::tools::{ToolTable, hermes_tools};
@@ -20,6 +20,14 @@ pub const GRACE: Duration = Duration::from_secs(3);
 #[derive(Debug, Default)]
 pub struct Kept {
     pub text: String,
+}
+
+/// Nobody hears what is printed between cells.
+#[derive(Debug)]
+struct Unheard;
+
+impl LateSink for Unheard {
+    fn printed(&self, _is_stderr: bool, _chunk: &[u8]) {}
 }
 
 impl CellSink for Kept {
@@ -67,7 +75,7 @@ impl Bare {
             argv: vec![String::new()],
         };
         let started = provisioner.start(&request).await.unwrap();
-        let kernel = Kernel::new(started, FrameBudget::new(1 << 28)).unwrap();
+        let kernel = Kernel::new(started, FrameBudget::new(1 << 28), Arc::new(Unheard)).unwrap();
         Self {
             place,
             provisioner,

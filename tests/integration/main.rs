@@ -13,6 +13,7 @@
 
 mod architecture;
 mod cells;
+mod check;
 mod children;
 mod command_closed;
 mod command_kit;
@@ -43,6 +44,7 @@ mod kernel_kit;
 mod kernel_life;
 mod kernel_wire;
 mod kernelspec;
+mod late_output;
 mod lifecycle_balance;
 mod lifecycle_bare;
 mod lifecycle_deaths;

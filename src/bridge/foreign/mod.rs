@@ -27,4 +27,8 @@ mod start;
 mod told;
 mod traceback;
 
+pub(crate) use connection::{Connections, Event};
 pub use entry::run;
+pub(crate) use launch::launch;
+pub(crate) use reach::reach;
+pub(crate) use start::{parent_id, request};

@@ -349,14 +349,14 @@ pub(super) fn exit_of(status: Option<ExitStatus>) -> KernelExit {
 }
 
 /// The id of the request that a message answers.
-pub(super) fn parent_id(message: &RawMessage) -> Option<String> {
+pub(crate) fn parent_id(message: &RawMessage) -> Option<String> {
     Header::parse(&message.parent_header)
         .ok()
         .map(|header| header.msg_id)
 }
 
 /// A request of ours.
-pub(super) fn request(
+pub(crate) fn request(
     channel: Channel,
     id: &str,
     msg_type: &str,
@@ -368,7 +368,7 @@ pub(super) fn request(
 }
 
 /// The content of an `execute_request` of which nobody is to see anything.
-pub(super) fn silently(code: &str, expression: Option<(&str, &str)>) -> Bytes {
+pub(crate) fn silently(code: &str, expression: Option<(&str, &str)>) -> Bytes {
     let mut expressions = serde_json::Map::new();
     if let Some((name, code)) = expression {
         expressions.insert(name.to_owned(), code.into());
