@@ -220,7 +220,7 @@ def misbehave(connection, header, content):
             os._exit(72)
     elif MODE == "interrupted":
         # In the middle of a message.
-        whole = message("stream", header, {"name": "stdout", "text": "x" * (20 << 20)})
+        whole = message("stream", header, {"name": "stdout", "text": "x" * (2 << 20)})
         half = len(whole) // 2
         publish(message("stream", header, {"name": "stdout", "text": "begun\n"}))
         publish(whole[:half])

@@ -296,17 +296,16 @@ impl Answering<'_> {
     async fn answer(&mut self) -> Result<(Header, RawMessage), String> {
         loop {
             let next = self.connections.events.recv();
-            let next = match self.ends_by {
-                None => next.await,
-                Some(by) => match timeout_at(by, next).await {
-                    Ok(Some(event)) => Some(event),
-                    Ok(None) | Err(_) => {
-                        // Most often its process ends before that, and how is told.
-                        sleep_until(by).await;
-                        let reason = "did not start: it closed a socket before it answered";
-                        return Err(reason.to_owned());
-                    }
-                },
+            let next = if let Some(by) = self.ends_by {
+                let Ok(Some(event)) = timeout_at(by, next).await else {
+                    // Most often its process ends before that, and how is told.
+                    sleep_until(by).await;
+                    let reason = "did not start: it closed a socket before it answered";
+                    return Err(reason.to_owned());
+                };
+                Some(event)
+            } else {
+                next.await
             };
             match next {
                 Some(Event::Message(message)) => {
