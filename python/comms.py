@@ -93,6 +93,8 @@ def handle(
             _publish("comm_close", {"comm_id": comm_id}, None, None, None)
         return None
     metadata, buffers = (loads(more[0]), more[1]) if more is not None else ({}, [])
+    # The manager's own.
+    metadata.pop("warmcell", None)
     message = {
         "header": loads(header),
         "parent_header": {},

@@ -23,8 +23,14 @@ _MOST_NAMES = 200
 _MOST_GONE = 1_000
 _NAME_CHARS = 100
 _TYPE_CHARS = 100
-# The number of the cell that runs, and what was bound when the last one had ended.
-_state: dict[str, Any] = {"cell": 0, "known": {}}
+# As in asking.py, of our own kernels.
+_NOBODY = (
+    "{name}() cannot be answered: nobody is at the keyboard of this cell. "
+    "Put the value into the code, or read it from a file or an environment variable"
+)
+# The number of the cell that runs, whether it may ask for input, and what was bound when the last
+# one had ended.
+_state: dict[str, Any] = {"cell": 0, "input": True, "known": {}}
 _nothing = object()
 
 
@@ -38,9 +44,10 @@ class Report:
         return dumps(self._content)
 
 
-def begin(cell: int, directory: object = None) -> None:
-    """Before a cell: whose calls these are from now on, and where it is to run."""
+def begin(cell: int, directory: object, allows_input: bool) -> None:
+    """Before a cell: whose calls these are from now on, where it is to run, whether it may ask."""
     _state["cell"] = cell
+    _state["input"] = allows_input
     os.environ["HERMES_RPC_CELL"] = str(cell)
     _variable.set(cell)
     for finder in list(sys.path_importer_cache.values()):
@@ -86,7 +93,27 @@ def _follow_cells() -> None:
     """The cell's own context has its number: what it starts takes that along."""
     find = _user.get("get_ipython")
     if find is not None:
-        find().events.register("pre_run_cell", lambda *_info: _variable.set(_state["cell"]))
+        # Of silent cells too.
+        find().events.register("pre_execute", _cell_begins)
+
+
+def _cell_begins() -> None:
+    _variable.set(_state["cell"])
+    if not _state["input"]:
+        import builtins
+        import getpass
+
+        # The kernel has put its own there for this cell, and takes them back after it.
+        builtins.input = _nobody("input")
+        getpass.getpass = _nobody("getpass")
+
+
+def _nobody(name: str) -> Any:
+    def ask(*_prompt: object, **_more: object) -> str:
+        raise EOFError(_NOBODY.format(name=name))
+
+    ask.__name__ = ask.__qualname__ = name
+    return ask
 
 
 def _carry() -> None:

@@ -308,7 +308,7 @@ impl Peer<'_> {
                 Ok(())
             }
             ZmtpItem::Command(ZmtpCommand::Error(_)) => Err(Fault::Error),
-            ZmtpItem::Command(_) | ZmtpItem::Greeting => Ok(()),
+            ZmtpItem::Command(_) | ZmtpItem::Greeting | ZmtpItem::PassedOver(_) => Ok(()),
         }
     }
 

@@ -191,7 +191,8 @@ fn take(client: &Arc<Client>, routes: &Mutex<Routes>, incoming: Incoming) {
         Ok(header) => !WITHOUT_REPLY.contains(&header.msg_type.as_str()),
         Err(_) => false,
     };
-    match Request::new(channel, message.header.clone(), message.content) {
+    let request = Request::new(channel, message.header.clone(), message.content);
+    match request.map(|request| request.with(message.metadata, message.buffers)) {
         Ok(request) => {
             if is_answered {
                 routes

@@ -245,7 +245,7 @@ impl Client {
         }
         match self.connections.events.recv().await {
             Some(Event::Message(message)) => self.take(&message),
-            Some(Event::Unreadable(_)) => self.unreadable += 1,
+            Some(Event::Unreadable(_) | Event::TooLong(_)) => self.unreadable += 1,
             Some(Event::Ended(fault)) => {
                 self.connections.open = self.connections.open.saturating_sub(1);
                 self.fault = self.fault.take().or(fault);
@@ -262,7 +262,7 @@ impl Client {
             match timeout_at(deadline, self.connections.events.recv()).await {
                 Ok(Some(Event::Ended(_))) => self.connections.open -= 1,
                 Ok(Some(Event::Message(message))) => self.take(&message),
-                Ok(Some(Event::Unreadable(_))) => {}
+                Ok(Some(Event::Unreadable(_) | Event::TooLong(_))) => {}
                 Ok(None) => break,
                 Err(_elapsed) => return false,
             }

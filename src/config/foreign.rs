@@ -19,11 +19,34 @@ pub struct ForeignKernel {
     pub language: String,
     /// Whether it is interrupted by a message, and not by SIGINT.
     pub interrupted_by_message: bool,
+    /// How its sockets are reached.
+    pub transport: KernelTransport,
     /// The folder of the kernelspec.
     pub folder: PathBuf,
 }
 
+/// How the sockets of a kernel that is not ours are reached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KernelTransport {
+    /// By Unix sockets; if it does not come up with those it is started once more, over TCP.
+    #[default]
+    Any,
+    /// By Unix sockets, in a folder that no other user can enter.
+    Ipc,
+    /// Over TCP at 127.0.0.1.
+    Tcp,
+}
+
+/// In a kernel's argv: the path of its connection file.
+pub const CONNECTION_FILE: &str = "{connection_file}";
+
 impl ForeignKernel {
+    /// Whether its command says where the connection file goes; without that no kernel can be reached.
+    pub fn takes_connection_file(&self) -> bool {
+        self.argv.iter().any(|word| word.contains(CONNECTION_FILE))
+    }
+
     /// Whether its cells are Python: then it gets the tools, and tells its variables.
     pub fn is_python(&self) -> bool {
         self.language.eq_ignore_ascii_case("python")

@@ -9,7 +9,7 @@ mod limits;
 mod settings;
 
 pub use caller::{Caller, CallerError};
-pub use foreign::ForeignKernel;
+pub use foreign::{CONNECTION_FILE, ForeignKernel, KernelTransport};
 pub use limits::{Bound, Had, ProcessLimits, Resource};
 pub use settings::{
     LimitError, Limits, STDERR_WINDOW_BYTES, STDOUT_WINDOW_BYTES, Settings, WaitError, parse_wait,

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::kernelspec_install::OURS;
 use super::kernelspec_paths::kernelspec_folders;
+use super::kernelspec_start::started_as;
 use crate::config::{Caller, ForeignKernel};
-use crate::jupyter::{
-    InterruptMode, Kernelspec, KernelspecError, MOST_KERNELSPEC_BYTES, kernelspec_name,
-};
+use crate::jupyter::{Kernelspec, KernelspecError, MOST_KERNELSPEC_BYTES, kernelspec_name};
 
 /// Entries of a folder that are looked at.
 const MOST_ENTRIES: usize = 1_000;
@@ -52,7 +51,7 @@ pub fn foreign_kernel(name: &str, caller: &Caller) -> Result<ForeignKernel, Unkn
         let reason = "it is Warmcell's own; leave `caller.kernel` out".to_owned();
         return Err(specs.unknown(name, caller, reason));
     }
-    Ok(found.kernel(wanted))
+    specs.kernel(wanted, found, caller)
 }
 
 /// Any kernel that is installed, ours too, as it was asked for by name.
@@ -63,8 +62,9 @@ pub fn foreign_kernel(name: &str, caller: &Caller) -> Result<ForeignKernel, Unkn
 ///
 /// As [`foreign_kernel`].
 pub fn installed_kernel(name: &str, caller: &Caller) -> Result<ForeignKernel, UnknownKernel> {
-    let (wanted, found) = kernelspecs(caller).named(name, caller)?;
-    Ok(found.kernel(wanted))
+    let specs = kernelspecs(caller);
+    let (wanted, found) = specs.named(name, caller)?;
+    specs.kernel(wanted, found, caller)
 }
 
 /// The kernel of a kernelspec that need not be installed: of a `kernel.json`, or of the folder that holds
@@ -96,7 +96,7 @@ pub fn kernel_at(path: &Path) -> Result<ForeignKernel, UnusableKernelspec> {
     let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let name = kernelspec_name(&name).unwrap_or_else(|_odd| "kernel".to_owned());
-    Ok(InstalledKernelspec { folder, spec }.kernel(name))
+    started_as(name, InstalledKernelspec { folder, spec }, None).map_err(unusable)
 }
 
 /// A kernelspec's file that cannot be used.
@@ -139,19 +139,6 @@ impl UnknownKernel {
 }
 
 impl InstalledKernelspec {
-    /// How its kernels are started.
-    fn kernel(self, name: String) -> ForeignKernel {
-        let spec = self.spec;
-        ForeignKernel {
-            name,
-            argv: spec.argv,
-            env: spec.env.into_iter().collect(),
-            language: spec.language,
-            interrupted_by_message: spec.interrupt_mode == InterruptMode::Message,
-            folder: self.folder,
-        }
-    }
-
     /// Whether its kernels are ours, over ZeroMQ.
     pub fn is_ours(&self) -> bool {
         self.spec.metadata.contains_key(OURS)
@@ -182,6 +169,18 @@ pub fn kernelspecs(caller: &Caller) -> Kernelspecs {
 }
 
 impl Kernelspecs {
+    /// A kernel of one of them.
+    fn kernel(
+        &self,
+        name: String,
+        found: InstalledKernelspec,
+        caller: &Caller,
+    ) -> Result<ForeignKernel, UnknownKernel> {
+        let file = found.folder.join(KERNEL_JSON);
+        started_as(name.clone(), found, Some(caller))
+            .map_err(|what| self.unknown(&name, caller, format!("{}: {what}", file.display())))
+    }
+
     /// The one of that name, and the name as names are compared.
     fn named(
         &self,

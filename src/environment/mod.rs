@@ -2,11 +2,12 @@
 //!
 //! - `interpreter`: the ladder of Pythons; - `scrub`: which variables a kernel sees;
 //! - `kernelspecs`: the kernelspecs of Jupyter that are installed; - `kernelspec_paths`: where they
-//!   are; - `kernelspec_install`: ours.
+//!   are; - `kernelspec_start`: how their kernels are started; - `kernelspec_install`: ours.
 
 mod interpreter;
 mod kernelspec_install;
 mod kernelspec_paths;
+mod kernelspec_start;
 mod kernelspecs;
 mod scrub;
 

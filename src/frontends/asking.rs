@@ -42,6 +42,8 @@ pub(super) async fn ask(
             COMM_DEADLINE
         },
         live: Some(sender),
+        metadata: request.metadata.clone(),
+        buffers: request.buffers.clone(),
         ..Question::new(kind, request.content.clone())
     };
     let both = async { tokio::join!(hub.session().ask(question), tell(hub, parent, live)).0 };

@@ -1,6 +1,7 @@
 //! The words of all answers: contents of messages, as Jupyter has them.
 
-use serde_json::{Value, json};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 use crate::execution::{ErrorClass, INTERRUPTED_KEPT, Outcome, Status};
 use crate::jupyter::{Asked, ContentError, PROTOCOL_VERSION};
@@ -35,6 +36,29 @@ pub(super) fn kernel_info(python: Option<&str>) -> Value {
         "help_links": [],
         "supported_features": [],
     })
+}
+
+/// What a kernel is that is not ours, by its own words; but what front ends can have of it is what we
+/// pass on.
+pub(super) fn foreign_kernel_info(info: &RawValue) -> Value {
+    let mut info: Map<String, Value> = serde_json::from_str(info.get()).unwrap_or_default();
+    info.insert("status".to_owned(), json!("ok"));
+    info.insert("protocol_version".to_owned(), json!(PROTOCOL_VERSION));
+    info.insert("supported_features".to_owned(), json!([]));
+    info.remove("debugger");
+    for (key, value) in [
+        ("implementation", json!("")),
+        ("implementation_version", json!("")),
+        (
+            "language_info",
+            json!({ "name": "", "version": "", "mimetype": "text/plain" }),
+        ),
+        ("banner", json!("")),
+        ("help_links", json!([])),
+    ] {
+        info.entry(key).or_insert(value);
+    }
+    Value::Object(info)
 }
 
 /// The reply to what a request asks that we answer plainly; `None` if nothing here knows it. The
@@ -237,6 +261,31 @@ pub(super) fn aborted(execution_count: u64) -> Value {
 mod tests {
     use super::*;
     use crate::execution::{KernelReport, Raised};
+
+    #[test]
+    fn a_kernel_that_is_not_ours_is_told_in_its_own_words() {
+        let read = |text: &str| {
+            let raw = RawValue::from_string(text.to_owned()).unwrap();
+            foreign_kernel_info(&raw)
+        };
+        let info = read(
+            r#"{"implementation":"ir","banner":"R","language_info":{"name":"R","odd":[1]},
+                "protocol_version":"4.0","debugger":true,"supported_features":["debugger"],"x":1}"#,
+        );
+        assert_eq!(info["language_info"], json!({ "name": "R", "odd": [1] }));
+        assert_eq!(
+            (&info["implementation"], &info["x"]),
+            (&json!("ir"), &json!(1))
+        );
+        assert_eq!(info["protocol_version"], PROTOCOL_VERSION);
+        assert_eq!(info["supported_features"], json!([]));
+        assert_eq!(info.get("debugger"), None);
+        let none = read("[]");
+        assert_eq!(
+            (&none["status"], &none["language_info"]["name"]),
+            (&json!("ok"), &json!(""))
+        );
+    }
 
     #[test]
     fn a_failure_is_the_exception_or_else_what_became_of_the_kernel() {

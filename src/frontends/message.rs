@@ -18,6 +18,9 @@ pub struct Request {
     pub(super) header: Bytes,
     pub(super) msg_type: String,
     pub(super) content: Bytes,
+    /// A JSON object.
+    pub(super) metadata: Bytes,
+    pub(super) buffers: Vec<Bytes>,
 }
 
 /// Why a message cannot be answered: nobody could tell what the answer belongs to.
@@ -58,7 +61,21 @@ impl Request {
             header,
             msg_type: parsed.msg_type,
             content,
+            metadata: Bytes::from_static(b"{}"),
+            buffers: Vec::new(),
         })
+    }
+
+    /// With its metadata and binary attachments; comms have some. Metadata that is no JSON object counts
+    /// as none.
+    #[must_use]
+    pub fn with(mut self, metadata: Bytes, buffers: Vec<Bytes>) -> Self {
+        let value = serde_json::from_slice::<&RawValue>(&metadata);
+        if value.is_ok_and(|value| value.get().starts_with('{')) {
+            self.metadata = metadata;
+        }
+        self.buffers = buffers;
+        self
     }
 }
 
@@ -93,6 +110,25 @@ impl Outgoing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metadata_is_an_object_or_none() {
+        for (text, kept) in [
+            (r#"{"a":1}"#, r#"{"a":1}"#),
+            ("", "{}"),
+            ("[1]", "{}"),
+            (r#"{"a":NaN}"#, "{}"),
+        ] {
+            let header = Bytes::from_static(br#"{"msg_id":"1","msg_type":"comm_msg"}"#);
+            let request = Request::new(Channel::Shell, header, Bytes::new()).unwrap();
+            let buffers = vec![Bytes::from_static(b"\xff")];
+            let request = request.with(Bytes::from_static(text.as_bytes()), buffers.clone());
+            assert_eq!(
+                (request.metadata.as_ref(), request.buffers),
+                (kept.as_bytes(), buffers)
+            );
+        }
+    }
 
     #[test]
     fn a_header_is_kept_byte_for_byte_or_refused() {

@@ -23,8 +23,8 @@ use crate::session::{Policy, QuestionKind};
 const MOST_WAITING: usize = 4_096;
 /// What is answered at once on the control channel; what else comes there waits as on the shell.
 const CONTROLS: [&str; 3] = ["kernel_info_request", "shutdown_request", "connect_request"];
-/// How long a kernel that is asked who it is may take to start.
-const START_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a kernel that is asked who it is may take to start; one that is not ours has a minute.
+const START_PATIENCE: Duration = Duration::from_secs(70);
 
 /// A client and what it wants.
 #[derive(Debug)]
@@ -227,10 +227,13 @@ impl Client {
     async fn kernel_info(&self, channel: Channel, parent: &Parent) {
         let session = self.hub.session();
         if session.python_version().is_none() {
-            // Only a kernel knows its Python. If there is none the first cell says why.
+            // Only a kernel knows what it is. If there is none the first cell says why.
             drop(timeout(START_PATIENCE, session.start()).await);
         }
-        let info = content::kernel_info(session.python_version().as_deref());
+        let info = match session.kernel_info() {
+            Some(info) => content::foreign_kernel_info(&info),
+            None => content::kernel_info(session.python_version().as_deref()),
+        };
         framed(
             &self.hub,
             &self.outbox,

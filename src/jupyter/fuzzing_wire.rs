@@ -15,6 +15,9 @@ const NARROW: ZmtpLimits = ZmtpLimits {
     frames: 8,
 };
 
+/// Longer messages that a short input can reach too, and that are let go by.
+const MOST_PASSED: u64 = 2_048;
+
 /// Reads the bytes as a connection of ZeroMQ, with and without a greeting before them, the messages
 /// in it as Jupyter's, and the bytes as the files that lead to kernels.
 ///
@@ -27,20 +30,29 @@ pub fn exercise_wire(data: &[u8]) {
     let open = Signer::new(SIGNATURE_SCHEME, b"").ok();
     for before in [&zmtp::greeting()[..], b""] {
         let bytes = [before, data].concat();
-        let (items, fault) = read(&bytes, usize::MAX);
+        let (items, fault) = read(&bytes, usize::MAX, 0);
+        let patiently = read(&bytes, usize::MAX, MOST_PASSED);
         for step in [1, 3, 64] {
             assert!(
-                read(&bytes, step) == (items.clone(), fault.clone()),
+                read(&bytes, step, 0) == (items.clone(), fault.clone()),
                 "in steps of {step}"
             );
+            assert!(
+                read(&bytes, step, MOST_PASSED) == patiently,
+                "in steps of {step}, where much is let go by"
+            );
         }
+        assert!(
+            patiently.0.starts_with(&items),
+            "what fits is read as by one who lets nothing go by"
+        );
         for item in items {
             let ZmtpItem::Message(frames) = item else {
                 continue;
             };
             let again = [&zmtp::greeting()[..], &zmtp::message(&frames).concat()].concat();
             assert!(
-                read(&again, 64).0.last() == Some(&ZmtpItem::Message(frames.clone())),
+                read(&again, 64, 0).0.last() == Some(&ZmtpItem::Message(frames.clone())),
                 "a message that reads as another"
             );
             message(&frames, keyed.as_ref(), open.as_ref());
@@ -72,8 +84,8 @@ fn message(frames: &[Bytes], keyed: Option<&Signer>, open: Option<&Signer>) {
     }
 }
 
-fn read(bytes: &[u8], step: usize) -> (Vec<ZmtpItem>, Option<ZmtpError>) {
-    let mut reader = ZmtpReader::new(NARROW);
+fn read(bytes: &[u8], step: usize, most: u64) -> (Vec<ZmtpItem>, Option<ZmtpError>) {
+    let mut reader = ZmtpReader::passing_over(NARROW, most);
     let mut items = Vec::new();
     for chunk in bytes.chunks(step) {
         reader.buffer().extend_from_slice(chunk);
@@ -90,7 +102,8 @@ fn read(bytes: &[u8], step: usize) -> (Vec<ZmtpItem>, Option<ZmtpError>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::zmtp::{message, ready};
+    use super::super::zmtp::message;
+    use super::super::zmtp_command::ready;
     use super::*;
 
     #[test]

@@ -36,6 +36,7 @@ mod signature;
 mod variables;
 mod wire_error;
 mod zmtp;
+mod zmtp_command;
 mod zmtp_error;
 
 pub use asked::{Asked, WantedCell};
@@ -54,12 +55,10 @@ pub use kernelspec::{
 };
 pub use message::{Channel, Header, PROTOCOL_VERSION, RawMessage, header};
 pub use multipart::{DELIMITER, Multipart, MultipartLimits, Unreadable};
-pub use published::{InputRequest, Published, PublishedKind, awaited_display};
+pub use published::{InputRequest, Published, PublishedKind, awaited_display, question_number};
 pub use signature::{SIGNATURE_SCHEME, SeenDigest, SeenDigests, Signer};
 pub use variables::{Extent, VariableEntry, VariablesReply};
 pub use wire_error::{ConnectionError, KernelspecError, MultipartError, SignatureError};
-pub use zmtp::{
-    MOST_IDENTITY_BYTES, ZmtpCommand, ZmtpItem, ZmtpLimits, ZmtpReader, greeting,
-    message as zmtp_message, pong, ready,
-};
+pub use zmtp::{ZmtpItem, ZmtpLimits, ZmtpReader, greeting, message as zmtp_message};
+pub use zmtp_command::{MOST_IDENTITY_BYTES, ZmtpCommand, pong, ready};
 pub use zmtp_error::ZmtpError;

@@ -44,7 +44,7 @@ impl MultipartLimits {
         Self {
             header: 64 << 10,
             metadata: 4 << 20,
-            content: 128 << 20,
+            content: 192 << 20,
             buffers: 1000,
         }
     }

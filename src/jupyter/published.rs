@@ -100,6 +100,8 @@ struct Own {
     #[serde(deserialize_with = "or_default")]
     number: Option<u64>,
     #[serde(deserialize_with = "or_default")]
+    question: Option<u64>,
+    #[serde(deserialize_with = "or_default")]
     buffers: Vec<String>,
 }
 
@@ -113,6 +115,11 @@ fn own(metadata: &[u8]) -> Own {
 /// The number of a display whose kernel waits until what it printed before was read.
 pub fn awaited_display(metadata: &[u8]) -> Option<u64> {
     own(metadata).shown
+}
+
+/// The number with which a question between cells is interrupted.
+pub fn question_number(metadata: &[u8]) -> Option<u64> {
+    own(metadata).question
 }
 
 impl Published {

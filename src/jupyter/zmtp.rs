@@ -11,19 +11,18 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
+use super::zmtp_command::{ZmtpCommand, parse_command};
 use super::zmtp_error::ZmtpError;
 
 const GREETING_BYTES: usize = 64;
 const MECHANISM_BYTES: usize = 20;
 const MORE: u8 = 1;
 const LONG: u8 = 2;
-const COMMAND: u8 = 4;
+pub(super) const COMMAND: u8 = 4;
 /// The oldest version whose framing this is.
 const LEAST_MAJOR: u8 = 3;
 /// The longest command: none that is known has more than a few hundred bytes.
 const MOST_COMMAND_BYTES: usize = 8 << 10;
-/// The longest identity of a peer.
-pub const MOST_IDENTITY_BYTES: usize = 255;
 /// Room that is kept ready for one read.
 const READ_CHUNK: usize = 64 << 10;
 /// Frames up to this length are copied out of the read buffer, so that one that is kept does not keep
@@ -48,30 +47,8 @@ pub enum ZmtpItem {
     Command(ZmtpCommand),
     /// A whole message.
     Message(Vec<Bytes>),
-}
-
-/// A command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ZmtpCommand {
-    /// The peer is there.
-    Ready {
-        /// What kind of socket it is: `DEALER`, `SUB`, ...
-        socket_type: String,
-        /// By which messages are addressed to it; empty where it has none.
-        identity: Bytes,
-    },
-    /// It wants messages with this beginning.
-    Subscribe(Bytes),
-    /// It does not want them any more.
-    Cancel(Bytes),
-    /// It wants to know whether we are there; the context is to be sent back.
-    Ping(Bytes),
-    /// We were there.
-    Pong,
-    /// It has had enough.
-    Error(Bytes),
-    /// Another one, which may be ignored.
-    Unknown,
+    /// A whole message that was too long to be kept, so many bytes; see [`ZmtpReader::passing_over`].
+    PassedOver(u64),
 }
 
 /// The greeting of a peer without security.
@@ -85,35 +62,6 @@ pub fn greeting() -> Bytes {
     bytes.put_slice(b"NULL");
     bytes.put_bytes(0, GREETING_BYTES - bytes.len());
     bytes.freeze()
-}
-
-/// The command READY, as a frame.
-pub fn ready(socket_type: &str, identity: &[u8]) -> Bytes {
-    let mut body = BytesMut::new();
-    body.put_slice(b"\x05READY");
-    for (name, value) in [
-        ("Socket-Type", socket_type.as_bytes()),
-        ("Identity", identity),
-    ] {
-        body.put_u8(u8::try_from(name.len()).unwrap_or_default());
-        body.put_slice(name.as_bytes());
-        // No value of ours is that long.
-        body.put_u32(u32::try_from(value.len()).unwrap_or_default());
-        body.put_slice(value);
-    }
-    command(&body)
-}
-
-/// The answer to a ping, as a frame.
-pub fn pong(context: &[u8]) -> Bytes {
-    command(&[b"\x04PONG", context].concat())
-}
-
-fn command(body: &[u8]) -> Bytes {
-    let mut frame = BytesMut::new();
-    put_head(&mut frame, COMMAND, body.len());
-    frame.put_slice(body);
-    frame.freeze()
 }
 
 /// A message as pieces that are to be sent one after the other: short frames together, long ones as
@@ -137,7 +85,7 @@ pub fn message(frames: &[Bytes]) -> Vec<Bytes> {
     pieces
 }
 
-fn put_head(out: &mut BytesMut, flags: u8, length: usize) {
+pub(super) fn put_head(out: &mut BytesMut, flags: u8, length: usize) {
     if let Ok(short) = u8::try_from(length) {
         out.put_slice(&[flags, short]);
     } else {
@@ -157,6 +105,10 @@ pub struct ZmtpReader {
     frames: Vec<Bytes>,
     /// Their bytes.
     gathered: usize,
+    /// The longest message that is let go by where it is too long to be kept, in bytes.
+    most_passed: u64,
+    /// The message that is being let go by.
+    passing: Option<Passing>,
     fault: Option<ZmtpError>,
 }
 
@@ -164,7 +116,19 @@ pub struct ZmtpReader {
 struct Head {
     flags: u8,
     bytes: usize,
-    body: usize,
+    body: u64,
+}
+
+/// A message that is too long, and is dropped as it comes.
+#[derive(Debug)]
+struct Passing {
+    /// Of all its frames that were announced.
+    bytes: u64,
+    frames: usize,
+    /// What is still to come of this frame.
+    left: u64,
+    /// Another one comes.
+    more: bool,
 }
 
 impl ZmtpReader {
@@ -176,7 +140,19 @@ impl ZmtpReader {
             is_greeted: false,
             frames: Vec::new(),
             gathered: 0,
+            most_passed: 0,
+            passing: None,
             fault: None,
+        }
+    }
+
+    /// A reader that lets a message which is longer than the limits go by without keeping any of it,
+    /// and then tells how long it was ([`ZmtpItem::PassedOver`]); one that is longer than this too, in
+    /// bytes, is a fault.
+    pub fn passing_over(limits: ZmtpLimits, most: u64) -> Self {
+        Self {
+            most_passed: most,
+            ..Self::new(limits)
         }
     }
 
@@ -209,6 +185,7 @@ impl ZmtpReader {
             self.fault = Some(fault.clone());
             self.buffer = BytesMut::new();
             self.frames = Vec::new();
+            self.passing = None;
         }
         item
     }
@@ -245,14 +222,30 @@ impl ZmtpReader {
 
     fn frame(&mut self) -> Result<Option<ZmtpItem>, ZmtpError> {
         loop {
+            if let Some(item) = self.pass() {
+                return Ok(item);
+            }
             let Some(head) = self.head()? else {
                 return Ok(None);
             };
-            if self.buffer.len() - head.bytes < head.body {
+            let is_command = head.flags & COMMAND != 0;
+            let limit = if is_command {
+                MOST_COMMAND_BYTES
+            } else {
+                self.limits.message - self.gathered
+            };
+            let fits = usize::try_from(head.body).ok().filter(|it| *it <= limit);
+            if !is_command && (self.passing.is_some() || fits.is_none()) {
+                self.begin_passing(&head, limit)?;
+                continue;
+            }
+            let announced = head.body;
+            let length = fits.ok_or(ZmtpError::TooLong { announced, limit })?;
+            if self.buffer.len() - head.bytes < length {
                 return Ok(None);
             }
             self.buffer.advance(head.bytes);
-            let body = self.take(head.body);
+            let body = self.take(length);
             if head.flags & COMMAND != 0 {
                 return parse_command(&body).map(|it| Some(ZmtpItem::Command(it)));
             }
@@ -285,21 +278,68 @@ impl ZmtpReader {
                 None => return Ok(None),
             }
         };
-        let limit = if flags & COMMAND == 0 {
-            if self.frames.len() >= self.limits.frames {
-                return Err(ZmtpError::Frames {
-                    limit: self.limits.frames,
-                });
-            }
-            self.limits.message - self.gathered
-        } else {
-            MOST_COMMAND_BYTES
-        };
-        let body = usize::try_from(announced)
-            .ok()
-            .filter(|body| *body <= limit)
-            .ok_or(ZmtpError::TooLong { announced, limit })?;
-        Ok(Some(Head { flags, bytes, body }))
+        let frames = self
+            .passing
+            .as_ref()
+            .map_or(self.frames.len(), |it| it.frames);
+        if flags & COMMAND == 0 && frames >= self.limits.frames {
+            return Err(ZmtpError::Frames {
+                limit: self.limits.frames,
+            });
+        }
+        Ok(Some(Head {
+            flags,
+            bytes,
+            body: announced,
+        }))
+    }
+
+    /// One more frame of a message that is too long; what was kept of it is not any more.
+    fn begin_passing(&mut self, head: &Head, limit: usize) -> Result<(), ZmtpError> {
+        let before = self.passing.take().unwrap_or_else(|| Passing {
+            bytes: u64::try_from(self.gathered).unwrap_or(u64::MAX),
+            frames: self.frames.len(),
+            left: 0,
+            more: true,
+        });
+        let bytes = before.bytes.saturating_add(head.body);
+        if bytes > self.most_passed {
+            let announced = head.body;
+            return Err(ZmtpError::TooLong { announced, limit });
+        }
+        self.frames = Vec::new();
+        self.gathered = 0;
+        self.buffer.advance(head.bytes);
+        self.passing = Some(Passing {
+            bytes,
+            frames: before.frames + 1,
+            left: head.body,
+            more: head.flags & MORE != 0,
+        });
+        Ok(())
+    }
+
+    /// Drops what has come of a message that is too long. `None` if there is a head to be read next.
+    #[expect(
+        clippy::option_option,
+        reason = "whether to go on with the next head, and if not, what has come to its end"
+    )]
+    fn pass(&mut self) -> Option<Option<ZmtpItem>> {
+        let passing = self.passing.as_mut()?;
+        let there = u64::try_from(self.buffer.len()).unwrap_or(u64::MAX);
+        let now = passing.left.min(there);
+        passing.left -= now;
+        self.buffer
+            .advance(usize::try_from(now).unwrap_or_default());
+        if passing.left > 0 {
+            return Some(None);
+        }
+        if passing.more {
+            return None;
+        }
+        let bytes = passing.bytes;
+        self.passing = None;
+        Some(Some(ZmtpItem::PassedOver(bytes)))
     }
 
     fn take(&mut self, length: usize) -> Bytes {
@@ -316,59 +356,6 @@ impl ZmtpReader {
         }
         body
     }
-}
-
-fn parse_command(body: &Bytes) -> Result<ZmtpCommand, ZmtpError> {
-    let senseless = ZmtpError::Command;
-    let (length, rest) = body.split_first().ok_or(senseless.clone())?;
-    let length = usize::from(*length);
-    let name = rest.get(..length).ok_or(senseless.clone())?;
-    let data = body.slice(1 + length..);
-    Ok(match name {
-        b"READY" => parse_ready(&data)?,
-        b"SUBSCRIBE" => ZmtpCommand::Subscribe(data),
-        b"CANCEL" => ZmtpCommand::Cancel(data),
-        b"PING" => {
-            // Behind two bytes of time.
-            let context = data.get(2..).ok_or(senseless)?;
-            ZmtpCommand::Ping(data.slice_ref(context))
-        }
-        b"PONG" => ZmtpCommand::Pong,
-        b"ERROR" => ZmtpCommand::Error(data),
-        _ => ZmtpCommand::Unknown,
-    })
-}
-
-fn parse_ready(data: &Bytes) -> Result<ZmtpCommand, ZmtpError> {
-    let mut rest = data.clone();
-    let mut socket_type = String::new();
-    let mut identity = Bytes::new();
-    let part = |rest: &mut Bytes, length: usize| {
-        (length <= rest.len())
-            .then(|| rest.split_to(length))
-            .ok_or(ZmtpError::Command)
-    };
-    while !rest.is_empty() {
-        let length = usize::from(rest.get_u8());
-        let name = part(&mut rest, length)?;
-        let length = rest.try_get_u32().map_err(|_short| ZmtpError::Command)?;
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let value = part(&mut rest, length)?;
-        if name.eq_ignore_ascii_case(b"Socket-Type") {
-            socket_type = String::from_utf8_lossy(&value).into_owned();
-        } else if name.eq_ignore_ascii_case(b"Identity") {
-            identity = value;
-        }
-    }
-    if identity.len() > MOST_IDENTITY_BYTES {
-        return Err(ZmtpError::Identity {
-            length: identity.len(),
-        });
-    }
-    Ok(ZmtpCommand::Ready {
-        socket_type,
-        identity,
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::jupyter::zmtp_command::{command, pong, ready};
 
 const LIMITS: ZmtpLimits = ZmtpLimits {
     message: 100_000,
@@ -197,5 +198,47 @@ proptest! {
     ) {
         let bytes = [&greeting()[..], &bytes].concat();
         prop_assert_eq!(read(&bytes, step), read(&bytes, usize::MAX));
+    }
+}
+
+#[test]
+fn a_message_that_is_too_long_is_let_go_by_without_being_kept() {
+    let long = vec![b'x'; 90_000];
+    let too_long = [
+        Bytes::from_static(b"topic"),
+        long.clone().into(),
+        long.into(),
+    ];
+    let next = [Bytes::from_static(b"next")];
+    let bytes: Vec<u8> = [greeting()]
+        .into_iter()
+        .chain(message(&too_long))
+        .chain(message(&next))
+        .flat_map(|piece| piece.to_vec())
+        .collect();
+    let read = |most: u64, step: usize| {
+        let mut reader = ZmtpReader::passing_over(LIMITS, most);
+        let mut items = Vec::new();
+        for chunk in bytes.chunks(step) {
+            reader.buffer().extend_from_slice(chunk);
+            while let Some(item) = reader.next_item()? {
+                items.push(item);
+            }
+            // The first long frame may still have become a message.
+            assert!(reader.held() <= 90_000 + step + 100, "{}", reader.held());
+        }
+        Ok(items)
+    };
+    for step in [1, 7, 4_096, bytes.len()] {
+        let expected = [
+            ZmtpItem::Greeting,
+            ZmtpItem::PassedOver(180_005),
+            ZmtpItem::Message(next.to_vec()),
+        ];
+        assert_eq!(read(180_005, step), Ok(expected.to_vec()), "{step}");
+        let announced = 90_000;
+        let limit = 100_000 - 90_005;
+        let fault = ZmtpError::TooLong { announced, limit };
+        assert_eq!(read(180_004, step), Err(fault), "{step}");
     }
 }

@@ -64,6 +64,8 @@ pub(super) struct Actor {
     /// A question that was given up; until its reply comes nothing more is asked.
     pub(super) given_up: Option<Bytes>,
     pub(super) interrupt: Option<Interrupting>,
+    /// How a kernel behind a bridge has ended.
+    pub(super) told_end: Option<KernelExit>,
     /// The end is asked for; by then it must have come.
     pub(super) shutdown: Option<(Instant, Option<SharedSink>)>,
     pub(super) buffer: Box<[u8]>,
@@ -107,6 +109,7 @@ impl Actor {
             question: None,
             given_up: None,
             interrupt: None,
+            told_end: None,
             shutdown: None,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
         })
@@ -364,7 +367,8 @@ impl Actor {
             }
             Stop::Fault(Death::ClosedLink) => {
                 // Usually the process has ended, and the end of the link was seen first.
-                if timeout(KILL_WAIT, self.process.ended()).await.is_ok() {
+                let ended = timeout(KILL_WAIT, self.process.ended()).await;
+                if ended.is_ok() || self.told_end.is_some() {
                     self.read_waiting();
                     self.exited().await
                 } else {
@@ -390,7 +394,10 @@ impl Actor {
         death
     }
 
-    async fn exited(&self) -> Death {
+    async fn exited(&mut self) -> Death {
+        if let Some(exit) = self.told_end.take() {
+            return Death::Exited(exit);
+        }
         match self.process.exit().await {
             KernelExit::Code(LINK_LOST) => Death::ClosedLink,
             exit => Death::Exited(exit),

@@ -127,6 +127,7 @@ struct Shared {
     jobs: Arc<dyn JobRunner>,
     interpreter: Interpreter,
     choice: Option<String>,
+    info: Option<Box<RawValue>>,
 }
 
 impl Kernel {
@@ -156,6 +157,7 @@ impl Kernel {
             jobs: started.jobs.clone(),
             interpreter: started.interpreter.clone(),
             choice: started.choice.clone(),
+            info: started.info.clone(),
         }));
         let actor = Actor::new(
             started,
@@ -383,5 +385,10 @@ impl Kernel {
     /// For the caller, if a Python that was named would not do and this one was taken instead.
     pub fn choice(&self) -> Option<&str> {
         self.0.choice.as_deref()
+    }
+
+    /// What a kernel that is not ours says of itself: the content of its `kernel_info_reply`.
+    pub fn info(&self) -> Option<&RawValue> {
+        self.0.info.as_deref()
     }
 }

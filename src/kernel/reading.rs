@@ -15,6 +15,7 @@ use crate::jupyter::{
     header,
 };
 use crate::process::{PipeReader, ReadOutcome};
+use crate::provisioner::{BridgeEnd, BridgeSetup, KernelExit};
 
 /// Messages that are read before other things have their turn.
 const MESSAGES: usize = 256;
@@ -68,6 +69,11 @@ impl Actor {
         }
         if message.channel == Channel::Control && header.msg_type == BRIDGE_FAULT {
             return Err(Death::BrokeProtocol(reason_of(&message)));
+        }
+        if message.channel == Channel::Control && header.msg_type == BridgeSetup::ENDED {
+            let end: Option<BridgeEnd> = serde_json::from_slice(&message.content).ok();
+            self.told_end = end.map(KernelExit::from);
+            return Ok(());
         }
         let awaited = match message.channel {
             Channel::Iopub => awaited_display(&message.metadata),

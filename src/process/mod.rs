@@ -43,7 +43,7 @@ pub use pipes::{
 pub use privacy::{hide_memory, mend_name, start_anew};
 pub use refused::until_worth_another_try;
 pub use serve::{leave_session, let_go_of_standard_streams, start_server};
-pub use spawn::{Program, Spawned, Stdio, end_by_signal, spawn};
+pub use spawn::{Program, Spawned, Stdio, spawn};
 pub use stream::StreamEnd;
 pub use thread::{in_a_thread, start_thread, try_thread};
 pub use usage::{Usage, directory_of, usage};

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use rustix::process::{Pid, getpid, kill_process, kill_process_group};
+use rustix::process::{Pid, kill_process_group};
 
 use super::orphans::known;
 use super::{Pidfd, ProcessError, Signal};
@@ -127,17 +127,6 @@ impl Spawned {
         let status = self.child.wait().await.ok();
         known().remove(&self.pid);
         status
-    }
-}
-
-/// Ends this process by a signal, if that ends processes; else it returns.
-pub fn end_by_signal(number: i32) {
-    let Some(signal) = rustix::process::Signal::from_named_raw(number) else {
-        return;
-    };
-    // Rust's own handler of faults takes the first, and lets the next have its way.
-    for _ in 0..2 {
-        kill_process(getpid(), signal).ok();
     }
 }
 

@@ -7,17 +7,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde_json::json;
+use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::forked_job::ForkedJobs;
+use super::bridge_words::{BridgeFailure, BridgeReady, BridgeSetup};
+use super::ends::Ends;
 use super::forkserver_start::tail_of;
-use super::local::{Ends, LocalProvisioner, ends};
+use super::local::LocalProvisioner;
 use super::messages::{AnyPath, ForkOrder};
 use super::{KernelExit, KernelProcess, KernelRequest, ProvisionError, ProvisionedKernel};
-use crate::config::ForeignKernel;
+use crate::config::{CONNECTION_FILE, ForeignKernel, KernelTransport};
 use crate::ids::random_hex;
-use crate::jupyter::{FrameReader, Limits, RawMessage};
+use crate::jupyter::{FrameReader, Limits};
 use crate::output::Tail;
 use crate::process::{PipeReader, ProcessError, ReadOutcome, StreamEnd, hand_over, memory_file};
 
@@ -25,49 +27,20 @@ use crate::process::{PipeReader, ProcessError, ReadOutcome, StreamEnd, hand_over
 const BRIDGE_GRACE: Duration = Duration::from_secs(5);
 /// Kept of what a kernel prints while it starts.
 const PRINTED_BYTES: usize = 4_096;
+/// Kernels of which it is remembered that they are reached over TCP.
+const MOST_KNOWN: usize = 256;
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 64 << 10;
-
-/// What a bridge is told before anything else: JSON in a file that it is handed over its link,
-/// behind the interrupt page.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct BridgeSetup {
-    /// The version of whoever starts it; it must be the bridge's own.
-    pub version: String,
-    /// The kernel.
-    pub kernel: ForeignKernel,
-    /// Where it runs.
-    pub cwd: PathBuf,
-    /// The beginning of the names of its sockets and its connection file, in a private folder.
-    pub prefix: PathBuf,
-    /// The file of the tools for Python.
-    pub tools: PathBuf,
-    /// How long the kernel may take to answer, in milliseconds.
-    pub patience_ms: u64,
-}
-
-impl BridgeSetup {
-    /// The type of the message that says that the kernel is there. Its content is empty.
-    pub const READY: &str = "warmcell_ready";
-    /// The type of the message that says that it did not start; see [`BridgeFailure`].
-    pub const FAILED: &str = "warmcell_failed";
-}
-
-/// Why there is no kernel behind a bridge.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct BridgeFailure {
-    /// As it goes on after the name of the kernel.
-    pub reason: String,
-}
 
 /// Files that a start leaves behind, whoever has made them.
 struct Leftovers(PathBuf);
 
 impl Drop for Leftovers {
     fn drop(&mut self) {
-        let suffixes = ["-1", "-2", "-3", "-4", "-5", ".json"];
-        for suffix in suffixes {
-            drop(fs::remove_file(suffixed(&self.0, suffix)));
+        drop(fs::remove_file(suffixed(&self.0, ".json")));
+        for (port, sign) in (1..=5).flat_map(|port| [(port, '-'), (port, ':')]) {
+            let socket = suffixed(&self.0, &format!("{sign}{port}"));
+            drop(fs::remove_file(socket));
         }
     }
 }
@@ -90,22 +63,28 @@ impl LocalProvisioner {
             kernel: foreign.name.clone(),
             version: env!("CARGO_PKG_VERSION"),
         })?;
+        let failed = |reason: String| ProvisionError::Foreign {
+            kernel: foreign.name.clone(),
+            reason,
+        };
+        if !foreign.takes_connection_file() {
+            let what = format!("no word of its argv has {CONNECTION_FILE} in it");
+            return Err(failed(format!("cannot be started: {what}")));
+        }
         let served = self.server(request).await?;
-        let mut ends = ends()?;
+        let mut ends = Ends::new()?;
         let page = ends.theirs.pop();
         let prefix = options.sockets.join(format!("k-{}", random_hex(4)));
         let setup = BridgeSetup {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            kernel: foreign.clone(),
+            kernel: self.by_now(foreign),
             cwd: request.cwd.clone(),
             prefix: prefix.clone(),
             tools: options.sources.folder().join("tools/hermes_tools.py"),
             patience_ms: u64::try_from(options.foreign_start.as_millis()).unwrap_or(u64::MAX),
         };
-        let setup = serde_json::to_vec(&setup).map_err(|error| ProvisionError::Foreign {
-            kernel: foreign.name.clone(),
-            reason: format!("cannot be started: a path is not UTF-8 ({error})"),
-        })?;
+        let setup = serde_json::to_vec(&setup)
+            .map_err(|error| failed(format!("cannot be started: a path is not UTF-8 ({error})")))?;
         let setup = memory_file(&setup)?;
         let order = ForkOrder {
             op: "exec",
@@ -129,35 +108,40 @@ impl LocalProvisioner {
             printed: Tail::new(PRINTED_BYTES),
         };
         let patience = options.foreign_start + BRIDGE_GRACE;
-        let failed = |reason: String| ProvisionError::Foreign {
-            kernel: foreign.name.clone(),
-            reason,
-        };
-        match timeout(patience, started.wait(&*forked)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(reason)) => return Err(failed(reason)),
+        let ready = match timeout(patience, started.wait(&*forked)).await {
+            Ok(ready) => ready.map_err(failed)?,
             Err(_elapsed) => {
                 let seconds = patience.as_secs();
                 return Err(failed(format!(
                     "has no bridge that answers within {seconds} s"
                 )));
             }
+        };
+        if ready.transport == KernelTransport::Tcp {
+            self.reached_over_tcp(foreign);
         }
-        let jobs = Arc::new(ForkedJobs::new(
-            &forked,
-            request.umask,
-            self.limits_of(request),
-        ));
+        let kernel = self.kernel(ends, &served, forked, request);
         Ok(ProvisionedKernel {
-            link: ends.link,
-            stdout: ends.stdout,
-            stderr: ends.stderr,
-            page: ends.page,
-            interpreter: served.server.interpreter().clone(),
-            choice: served.choice,
-            process: forked,
-            jobs,
+            info: ready.info.or_else(|| little_known(foreign)),
+            ..kernel
         })
+    }
+
+    /// The kernel, with what is known of it from an earlier start.
+    fn by_now(&self, foreign: &ForeignKernel) -> ForeignKernel {
+        let mut kernel = foreign.clone();
+        if self.over_tcp().contains(&kernel.argv) {
+            kernel.transport = KernelTransport::Tcp;
+        }
+        kernel
+    }
+
+    fn reached_over_tcp(&self, foreign: &ForeignKernel) {
+        let mut known = self.over_tcp();
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+        }
+        known.insert(foreign.argv.clone());
     }
 }
 
@@ -170,7 +154,7 @@ struct Start<'a> {
 impl Start<'_> {
     /// Waits for the first message; why there is no kernel, if there is none. What the kernel prints
     /// meanwhile belongs to no cell.
-    async fn wait(mut self, process: &dyn KernelProcess) -> Result<(), String> {
+    async fn wait(mut self, process: &dyn KernelProcess) -> Result<BridgeReady, String> {
         let ends = self.ends;
         let broken = |error: std::io::Error| format!("has a link that cannot be read ({error})");
         let stream = StreamEnd::new(ends.link.try_clone().map_err(broken)?).map_err(broken)?;
@@ -186,14 +170,13 @@ impl Start<'_> {
                         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                         Err(error) => return Err(broken(error)),
                     }
-                    let message = reader.next_message();
-                    match message {
-                        Ok(Some(message)) => {
-                            self.print(&mut buffer, &mut open);
-                            return self.told(&message);
+                    while let Some(message) = reader.next_message().map_err(|it| broke(&it))? {
+                        self.print(&mut buffer, &mut open);
+                        let header = message.parsed_header().map_err(|it| broke(&it))?;
+                        if header.msg_type != BridgeSetup::AGAIN {
+                            return self.told(&header.msg_type, &message.content);
                         }
-                        Ok(None) => {}
-                        Err(error) => return Err(format!("has a bridge that broke the protocol: {error}")),
+                        self.printed = Tail::new(PRINTED_BYTES);
                     }
                 }
                 () = ends.stdout.readable(), if open[0] => self.print(&mut buffer, &mut open),
@@ -217,15 +200,14 @@ impl Start<'_> {
         }
     }
 
-    fn told(mut self, message: &RawMessage) -> Result<(), String> {
-        let header = message.parsed_header().map_err(|error| error.to_string())?;
-        if header.msg_type == BridgeSetup::READY {
+    fn told(mut self, msg_type: &str, content: &[u8]) -> Result<BridgeReady, String> {
+        if msg_type == BridgeSetup::READY {
             if let Some((text, _)) = self.printed.take() {
                 tracing::debug!(%text, "a kernel printed while it started");
             }
-            return Ok(());
+            return serde_json::from_slice(content).map_err(|error| broke(&error));
         }
-        let failure: Result<BridgeFailure, _> = serde_json::from_slice(&message.content);
+        let failure: Result<BridgeFailure, _> = serde_json::from_slice(content);
         let reason = failure.map_or_else(|error| error.to_string(), |failure| failure.reason);
         Err(self.with_last_words(reason))
     }
@@ -252,4 +234,14 @@ impl Start<'_> {
             None => reason,
         }
     }
+}
+
+fn broke(what: &dyn std::fmt::Display) -> String {
+    format!("has a bridge that broke the protocol: {what}")
+}
+
+/// What is known of a kernel that says nothing sensible of itself.
+fn little_known(foreign: &ForeignKernel) -> Option<Box<RawValue>> {
+    let info = json!({ "language_info": { "name": foreign.language } });
+    RawValue::from_string(info.to_string()).ok()
 }

@@ -1,7 +1,6 @@
 //! Kernels on this machine, forked by a forkserver for each interpreter and start environment.
 
-use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,16 +11,16 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::ends::Ends;
 use super::error::describe_choice;
+use super::forked::Forked;
 use super::forked_job::ForkedJobs;
 use super::forkserver::Forkserver;
 use super::forkserver_start::{ForkserverSpec, StartFailure, start};
 use super::messages::{ForkOrder, LimitsOrder};
 use super::{KernelRequest, ProvisionError, ProvisionedKernel, Provisioner, Rejected};
 use crate::environment::Candidate;
-use crate::process::{
-    InterruptPage, PipeReader, in_a_thread, nofile_limits, output_pipe, socket_pair,
-};
+use crate::process::{in_a_thread, nofile_limits};
 use crate::python_source::Sources;
 
 /// Silent for so long, and a new forkserver serves new kernels.
@@ -64,6 +63,8 @@ struct SlotState {
 pub struct LocalProvisioner {
     pub(super) options: LocalOptions,
     servers: Mutex<HashMap<Key, Slot>>,
+    /// Kernels that are not ours and do not come up with Unix sockets, by their commands.
+    over_tcp: Mutex<HashSet<Vec<String>>>,
     /// Fires when no more is to be started.
     closing: CancellationToken,
 }
@@ -75,22 +76,13 @@ pub(super) struct Served {
     pub(super) choice: Option<String>,
 }
 
-/// Our ends of a new kernel's descriptors, and the order with the other ends.
-pub(super) struct Ends {
-    pub(super) link: std::os::unix::net::UnixStream,
-    pub(super) stdout: PipeReader,
-    pub(super) stderr: PipeReader,
-    pub(super) page: InterruptPage,
-    /// Link, stdout, stderr, page.
-    pub(super) theirs: Vec<OwnedFd>,
-}
-
 impl LocalProvisioner {
     /// A provisioner without a forkserver; the first kernel starts one.
     pub fn new(options: LocalOptions) -> Self {
         Self {
             options,
             servers: Mutex::default(),
+            over_tcp: Mutex::default(),
             closing: CancellationToken::new(),
         }
     }
@@ -224,25 +216,38 @@ impl LocalProvisioner {
         served: &Served,
         request: &KernelRequest,
     ) -> Result<ProvisionedKernel, ProvisionError> {
-        let ends = ends()?;
-        let server = &served.server;
-        let forked = server.fork(self.order(request), ends.theirs).await?;
-        let forked = Arc::new(forked);
-        let jobs = Arc::new(ForkedJobs::new(
-            &forked,
-            request.umask,
-            self.limits_of(request),
-        ));
-        Ok(ProvisionedKernel {
+        let mut ends = Ends::new()?;
+        let order = self.order(request);
+        let theirs = std::mem::take(&mut ends.theirs);
+        let forked = served.server.fork(order, theirs).await?;
+        Ok(self.kernel(ends, served, Arc::new(forked), request))
+    }
+
+    /// A process that was forked as a kernel.
+    pub(super) fn kernel(
+        &self,
+        ends: Ends,
+        served: &Served,
+        forked: Arc<Forked>,
+        request: &KernelRequest,
+    ) -> ProvisionedKernel {
+        let jobs = ForkedJobs::new(&forked, request.umask, self.limits_of(request));
+        ProvisionedKernel {
             link: ends.link,
             stdout: ends.stdout,
             stderr: ends.stderr,
             page: ends.page,
-            interpreter: server.interpreter().clone(),
+            interpreter: served.server.interpreter().clone(),
             choice: served.choice.clone(),
             process: forked,
-            jobs,
-        })
+            jobs: Arc::new(jobs),
+            info: None,
+        }
+    }
+
+    /// The commands of kernels that were reached over TCP.
+    pub(super) fn over_tcp(&self) -> MutexGuard<'_, HashSet<Vec<String>>> {
+        self.over_tcp.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn servers(&self) -> MutexGuard<'_, HashMap<Key, Slot>> {
@@ -331,22 +336,6 @@ async fn directory(cwd: &Path) -> Result<(), ProvisionError> {
 
 fn is_gone<T>(answer: &Result<T, ProvisionError>) -> bool {
     matches!(answer, Err(ProvisionError::ForkserverGone { .. }))
-}
-
-pub(super) fn ends() -> Result<Ends, ProvisionError> {
-    let (link, their_link) = socket_pair()?;
-    let (stdout, their_stdout) = output_pipe()?;
-    let (stderr, their_stderr) = output_pipe()?;
-    let page = InterruptPage::new()?;
-    let their_page = page.share()?;
-    let theirs = vec![their_link, their_stdout, their_stderr, their_page];
-    Ok(Ends {
-        link,
-        stdout,
-        stderr,
-        page,
-        theirs,
-    })
 }
 
 fn closing() -> ProvisionError {

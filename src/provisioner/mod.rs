@@ -6,8 +6,10 @@
 //! - `conversation`: the tasks that talk to it; - `forked`: a process that it has forked; - `job`,
 //!   `forked_job`: shell commands that end with their kernel.
 
+mod bridge_words;
 mod bridged;
 mod conversation;
+mod ends;
 mod error;
 mod forked;
 mod forked_job;
@@ -18,7 +20,7 @@ mod local;
 mod messages;
 mod provision;
 
-pub use bridged::{BridgeFailure, BridgeSetup};
+pub use bridge_words::{BridgeEnd, BridgeFailure, BridgeReady, BridgeSetup};
 pub use error::{ProvisionError, Rejected};
 pub use job::{Job, JobExit, JobRunner, JobSpec};
 pub use local::{LocalOptions, LocalProvisioner};

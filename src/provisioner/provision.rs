@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde_json::value::RawValue;
 
 use super::{JobRunner, ProvisionError};
 use crate::config::{ForeignKernel, ProcessLimits};
@@ -50,6 +51,8 @@ pub struct ProvisionedKernel {
     pub interpreter: Interpreter,
     /// For the caller, if a Python that was named would not do and another was taken.
     pub choice: Option<String>,
+    /// What a kernel that is not ours says of itself: the content of its `kernel_info_reply`.
+    pub info: Option<Box<RawValue>>,
 }
 
 /// How a kernel's process ended.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -122,6 +123,12 @@ impl Session {
     /// The version of its Python, as in `3.11.7`; `None` before its first kernel.
     pub fn python_version(&self) -> Option<String> {
         Some(self.status().python?.version)
+    }
+
+    /// What a kernel that is not ours says of itself, as the content of a `kernel_info_reply`: any JSON
+    /// object, it is not trusted. `None` for kernels of ours, and before the first.
+    pub fn kernel_info(&self) -> Option<Arc<RawValue>> {
+        self.shared.facts.info()
     }
 
     /// Hands a cell over; it runs when those before it have ended. At most 32 wait.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use super::record::Record;
 use crate::kernel::{Kernel, KernelState, WeakKernel};
@@ -102,6 +103,8 @@ struct Now {
     /// The kernel, while there is one.
     kernel: Option<(u32, WeakKernel)>,
     foreign: Option<String>,
+    /// What a kernel that is not ours says of itself.
+    info: Option<Arc<RawValue>>,
     python: Option<PythonInfo>,
     cells_total: u64,
     /// Tool calls of the cells that have ended.
@@ -146,6 +149,7 @@ impl Facts {
                 place: cwd,
                 kernel: None,
                 foreign: None,
+                info: None,
                 python: None,
                 cells_total: 0,
                 tool_calls: 0,
@@ -167,12 +171,18 @@ impl Facts {
     pub(super) fn started(&self, kernel: &Kernel, foreign: Option<&str>) {
         let mut now = self.now();
         now.foreign = foreign.map(str::to_owned);
+        now.info = kernel.info().map(|info| Arc::from(info.to_owned()));
         now.kernel = Some((kernel.pid(), kernel.downgrade()));
         let interpreter = kernel.interpreter();
         now.python = Some(PythonInfo {
             executable: interpreter.executable.clone(),
             version: interpreter.version.clone(),
         });
+    }
+
+    /// What the kernel that was started last says of itself, if it is not ours.
+    pub(super) fn info(&self) -> Option<Arc<RawValue>> {
+        self.now().info.clone()
     }
 
     /// The next kernel starts here.

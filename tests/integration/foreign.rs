@@ -5,19 +5,10 @@ use std::time::Duration;
 
 use warmcell::config::ForeignKernel;
 use warmcell::execution::{ErrorClass, LossReason, Outcome, ReportedState, Status};
-use warmcell::session::{Cell, Policy, Session};
+use warmcell::session::{Cell, Policy};
 
-use crate::foreign_kit::{caller, ipykernel, manager, session};
-use crate::support::{Manager, SAFETY, python, run, run_cell};
-
-/// With ipykernel, if it is there.
-async fn with_ipykernel(test: impl AsyncFn(&Manager, &Session, ForeignKernel)) {
-    let Some(kernel) = ipykernel() else { return };
-    let manager = manager(SAFETY).await;
-    let session = session(&manager, "foreign", kernel.clone());
-    test(&manager, &session, kernel).await;
-    manager.end().await;
-}
+use crate::foreign_kit::{caller, ipykernel, manager, session, with_ipykernel};
+use crate::support::{SAFETY, python, run, run_cell};
 
 fn names(outcome: &Outcome) -> Vec<String> {
     let lost = outcome.kernel.lost.as_ref().unwrap();
@@ -210,6 +201,16 @@ async fn how_a_foreign_kernel_died_is_told() {
     with_ipykernel(async |_manager, session, _kernel| {
         for (code, how) in [
             ("import os; os._exit(3)", "exited with code 3"),
+            // Codes and signals that mean something to a bridge too.
+            ("import os; os._exit(72)", "exited with code 72"),
+            (
+                "import os, signal; signal.signal(2, signal.SIG_DFL); os.kill(os.getpid(), 2)",
+                "was killed by signal 2 (SIGINT)",
+            ),
+            (
+                "import os, signal; signal.signal(13, signal.SIG_DFL); os.kill(os.getpid(), 13)",
+                "was killed by signal 13 (SIGPIPE)",
+            ),
             (
                 "import os; os.kill(os.getpid(), 9)",
                 "was killed by signal 9 (SIGKILL)",

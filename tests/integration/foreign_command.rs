@@ -1,45 +1,21 @@
 //! `--kernel`: kernels that are not ours from the command line, and at the door for Jupyter.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::json;
 
 use crate::command_kit::{Running, assert_nothing_left, piped};
-use crate::foreign_kit::{hostile, ipykernel};
-use crate::jupyter_kit::{Form, House};
+use crate::foreign_kit::{exec, hostile, house, install, ipykernel, spec};
+use crate::jupyter_kit::Form;
 use crate::lifecycle_support::{signal, written};
 use crate::server_kit::{Home, parts};
 use crate::support::{Place, finish, text};
-use warmcell::config::ForeignKernel;
-
-/// Writes a kernelspec; the folder for `JUPYTER_PATH`.
-fn install(place: &Place, name: &str, kernel: &ForeignKernel) -> PathBuf {
-    let base = place.work().join("jupyter");
-    let folder = base.join("kernels").join(name);
-    fs::create_dir_all(&folder).unwrap();
-    let spec = json!({
-        "argv": kernel.argv, "language": kernel.language, "display_name": name,
-        "env": { "FOREIGN": "${HOME}/x" },
-    });
-    fs::write(folder.join("kernel.json"), spec.to_string()).unwrap();
-    base
-}
-
-fn exec(place: &Place, arguments: &[&str]) -> Command {
-    let mut command = place.warmcell(&["exec"]);
-    command
-        .args(arguments)
-        .env("JUPYTER_PATH", place.work().join("jupyter"));
-    command
-}
 
 #[tokio::test]
 async fn a_kernel_is_named_on_the_command_line_in_any_case() {
     let place = Place::new();
-    install(&place, "Echo", &hostile("honest"));
+    install(&place, "Echo", &spec(&hostile("honest")));
     let said = finish(&mut exec(&place, &["--kernel", "eCHo", "hello"]));
     assert_eq!(text(&said.stdout), "hello", "{}", text(&said.stderr));
     assert_eq!(said.status.code(), Some(0));
@@ -49,7 +25,7 @@ async fn a_kernel_is_named_on_the_command_line_in_any_case() {
 #[tokio::test]
 async fn a_kernel_that_is_not_there_is_usage_and_says_what_there_is() {
     let place = Place::new();
-    let base = install(&place, "echo", &hostile("honest"));
+    let base = install(&place, "echo", &spec(&hostile("honest")));
     fs::create_dir_all(base.join("kernels/broken")).unwrap();
     fs::write(base.join("kernels/broken/kernel.json"), "{").unwrap();
     for (arguments, sentence) in [
@@ -82,8 +58,8 @@ async fn a_kernel_that_is_not_there_is_usage_and_says_what_there_is() {
 #[tokio::test]
 async fn a_session_lives_on_with_its_kernel_and_shows_it() {
     let home = Home::new();
-    let base = install(&home.place, "echo", &hostile("honest"));
-    install(&home.place, "other", &hostile("honest"));
+    let base = install(&home.place, "echo", &spec(&hostile("honest")));
+    install(&home.place, "other", &spec(&hostile("honest")));
     let run = |arguments: &[&str]| {
         let mut command = home.command(arguments);
         parts(&finish(command.env("JUPYTER_PATH", &base)))
@@ -118,7 +94,7 @@ async fn a_session_lives_on_with_its_kernel_and_shows_it() {
 async fn a_manager_that_is_killed_leaves_nothing_of_a_foreign_kernel() {
     let Some(kernel) = ipykernel() else { return };
     let place = Place::new();
-    install(&place, "ipy", &kernel);
+    install(&place, "ipy", &spec(&kernel));
     let begun = place.work().join("begun");
     let code = format!(
         "import subprocess, os\nsubprocess.Popen(['setsid', 'sleep', '4323'])\n\
@@ -149,16 +125,8 @@ async fn by_hand_a_bridge_is_refused() {
 
 #[tokio::test]
 async fn front_ends_of_jupyter_find_and_start_kernels_that_are_not_ours() {
-    let house = House::open_with(|settings| {
-        settings.bridge = Some(PathBuf::from(env!("CARGO_BIN_EXE_warmcell")));
-        let work = settings.home.parent().unwrap().join("work/jupyter");
-        let path = work.display().to_string();
-        settings
-            .kernel_environment
-            .push(("JUPYTER_PATH".to_owned(), path));
-    })
-    .await;
-    install(&house.place, "Echo", &hostile("honest"));
+    let house = house().await;
+    install(&house.place, "Echo", &spec(&hostile("honest")));
     let (status, specs) = house.ask("GET", "/api/kernelspecs", &json!({})).await;
     assert_eq!((status, &specs["default"]), (200, &"python3".into()));
     assert_eq!(specs["kernelspecs"]["echo"]["spec"]["language"], "echo");

@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use warmcell::config::ForeignKernel;
-use warmcell::execution::{ErrorClass, Status};
-use warmcell::session::Cell;
+use warmcell::execution::{ErrorClass, LiveEvent, ReportedState, Status};
+use warmcell::session::{Cell, Policy};
 
-use crate::foreign_kit::{hostile, manager, session};
+use crate::foreign_kit::{hostile, manager, session, with_hostile};
+use crate::lifecycle_support::{until, written};
+use crate::server_jupyter_hostile::peak_memory;
 use crate::support::{Manager, SAFETY, run, run_cell};
 
 /// Others go on.
@@ -17,27 +19,18 @@ async fn assert_others_live(manager: &Manager) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kernel_of_another_language_runs_without_tools_and_names() {
-    let manager = manager(SAFETY).await;
-    for mode in ["honest", "asks"] {
-        let session = session(&manager, mode, hostile(mode));
-        let outcome = run(&session, "hello").await;
+    with_hostile(&["honest"], async |_manager, session, _mode| {
+        let outcome = run(session, "hello").await;
         assert_eq!(
             (outcome.output.as_str(), outcome.status),
             ("hello", Status::Success)
         );
-        let moved = run_cell(&session, Cell::new("again").directory("/")).await;
+        let moved = run_cell(session, Cell::new("again").directory("/")).await;
         assert_eq!(moved.status, Status::Success, "{}", moved.output);
-        assert!(
-            moved
-                .warning
-                .as_deref()
-                .unwrap_or("")
-                .contains("cannot be moved"),
-            "{:?}",
-            moved.warning
-        );
-    }
-    manager.end().await;
+        let warning = moved.warning.unwrap_or_default();
+        assert!(warning.contains("cannot be moved"), "{warning}");
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -49,7 +42,11 @@ async fn a_kernel_that_does_not_start_is_told_with_its_last_words() {
     };
     for (name, kernel, sentence) in [
         ("missing", missing, "cannot be started"),
-        ("exits", hostile("exits"), "it said: no such luck"),
+        (
+            "exits",
+            hostile("exits"),
+            "it said: the beginning of its end | no such luck",
+        ),
         (
             "prints",
             hostile("prints"),
@@ -147,6 +144,186 @@ async fn what_is_forged_replayed_or_odd_is_dropped_and_told() {
     let warning = outcome.warning.as_deref().unwrap_or_default();
     assert!(warning.contains("did not say that it is idle"), "{warning}");
     manager.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_bears_the_parent_of_another_is_not_taken_for_the_end_of_a_cell() {
+    with_hostile(&["wrong-parent"], async |_manager, session, _mode| {
+        let outcome = run(session, "hello").await;
+        assert_eq!(
+            (outcome.output.as_str(), outcome.status),
+            ("hello", Status::Success)
+        );
+        assert_eq!(run(session, "again").await.output, "again");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kernel_that_closes_one_of_its_sockets_is_ended() {
+    let modes = [
+        "closes-iopub",
+        "closes-shell",
+        "closes-stdin",
+        "closes-control",
+    ];
+    with_hostile(&modes, async |manager, session, mode| {
+        let outcome = run(session, "hello").await;
+        if mode == "closes-control" {
+            // It goes on with its cell, and has the time for it.
+            assert_eq!(outcome.output, "hello");
+            let lost = async { while run(session, "again").await.kernel.generation == 1 {} };
+            tokio::time::timeout(SAFETY, lost).await.unwrap();
+        } else {
+            assert_eq!(outcome.error_class, Some(ErrorClass::KernelDied), "{mode}");
+            let error = outcome.error.as_deref().unwrap();
+            assert!(
+                error.contains("it closed its sockets (all but 3)"),
+                "{mode}: {error}"
+            );
+        }
+        assert_others_live(manager).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kernel_whose_child_holds_its_sockets_has_ended_all_the_same() {
+    with_hostile(&["forks"], async |manager, session, _mode| {
+        let outcome = run(session, "hello").await;
+        let error = outcome.error.as_deref().unwrap();
+        assert_eq!(
+            error,
+            "the kernel exited with code 5 while running the cell"
+        );
+        // The child has gone with it, and the next kernel is there.
+        until("one kernel", || {
+            let all = manager.place.survivors();
+            let kernels = all.iter().filter(|it| it.1.contains("hostile_kernel.py"));
+            kernels.count() == 1
+        })
+        .await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_too_long_is_left_out_and_told() {
+    with_hostile(&["long"], async |_manager, session, _mode| {
+        let outcome = run(session, "193").await;
+        assert_eq!(
+            (outcome.output.as_str(), outcome.status),
+            ("193", Status::Success)
+        );
+        let warning = outcome.warning.unwrap_or_default();
+        assert!(warning.contains("one may have 192 MiB"), "{warning}");
+        assert!(
+            warning.contains("1 messages of the kernel were left out"),
+            "{warning}"
+        );
+        // One that is long, but not that long, is whole.
+        let outcome = run(session, "70").await;
+        assert_eq!(outcome.stdout_bytes_total, (70 << 20) + 2);
+        assert_eq!((outcome.warning, outcome.kernel.generation), (None, 1));
+    })
+    .await;
+}
+
+/// A kernel does not wait for readers: beyond 64 MiB it is counted what is left out, and memory does
+/// not follow what it prints.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_that_nobody_reads_costs_no_memory_and_is_told_to_the_byte() {
+    with_hostile(&["flood"], async |manager, session, _mode| {
+        let out = manager.place.work().join("out");
+        let code = format!("160 {}", out.display());
+        let mut execution = session.execute_live(Cell::new(&code));
+        let mut live = execution.take_live().unwrap();
+        written(&out).await;
+        let pid = session.status().kernel_pid.unwrap();
+        while tokio::time::timeout(SAFETY, live.next())
+            .await
+            .unwrap()
+            .is_some()
+        {}
+        let outcome = execution.outcome().await;
+        assert_eq!(outcome.status, Status::Success);
+        let warning = outcome.warning.unwrap_or_default();
+        let (number, rest) = warning.split_once(' ').unwrap();
+        assert!(
+            rest.starts_with("bytes of output were left out"),
+            "{warning}"
+        );
+        let all = (160 << 20) + code.len() as u64;
+        assert_eq!(
+            outcome.stdout_bytes_total + number.parse::<u64>().unwrap(),
+            all
+        );
+        let peak = peak_memory(pid);
+        assert!(peak < 128 << 20, "{peak} bytes");
+        assert!(
+            outcome.stdout_bytes_total >= 64 << 20,
+            "{}",
+            outcome.stdout_bytes_total
+        );
+    })
+    .await;
+}
+
+/// What a kernel has said before it ended waits for its reader as other output does.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dead_kernel_has_said_waits_for_its_reader() {
+    with_hostile(&["flood-ends"], async |manager, session, _mode| {
+        let out = manager.place.work().join("out");
+        let code = format!("8 {}", out.display());
+        let mut execution = session.execute_live(Cell::new(&code));
+        let mut live = execution.take_live().unwrap();
+        written(&out).await;
+        until("the kernel's end", || {
+            let all = manager.place.survivors();
+            all.iter().all(|it| !it.1.contains("hostile_kernel.py"))
+        })
+        .await;
+        while tokio::time::timeout(SAFETY, live.next())
+            .await
+            .unwrap()
+            .is_some()
+        {}
+        let outcome = execution.outcome().await;
+        let error = outcome.error.as_deref().unwrap();
+        assert_eq!(
+            error,
+            "the kernel exited with code 72 while running the cell"
+        );
+        assert_eq!(outcome.stdout_bytes_total, 8 << 20);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_in_the_middle_of_a_message_cuts_nothing() {
+    with_hostile(&["interrupted"], async |_manager, session, _mode| {
+        let cell = Cell {
+            on_interrupt: Policy::Interrupt,
+            ..Cell::new("end")
+        };
+        let mut execution = session.execute_live(cell);
+        let mut live = execution.take_live().unwrap();
+        let first = tokio::time::timeout(SAFETY, live.next()).await.unwrap();
+        assert_eq!(first, Some(LiveEvent::Stdout("begun\n".into())));
+        execution.interrupt();
+        while tokio::time::timeout(SAFETY, live.next())
+            .await
+            .unwrap()
+            .is_some()
+        {}
+        let outcome = execution.outcome().await;
+        assert_eq!(outcome.kernel.state, ReportedState::Fresh);
+        assert_eq!(outcome.status, Status::Interrupted);
+        assert_eq!(outcome.stdout_bytes_total, (2 << 20) + 9);
+        // Its kernel is there still.
+        assert_eq!(session.status().generation, 1);
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -137,7 +137,9 @@ pub struct Received {
     pub header: Value,
     /// Byte for byte.
     pub parent: String,
+    pub metadata: Value,
     pub content: Value,
+    pub buffers: Vec<Vec<u8>>,
 }
 
 impl Received {
@@ -173,21 +175,51 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> Client<S> {
 
     /// Sends a request; its header, byte for byte.
     pub async fn send(&mut self, channel: &str, msg_type: &str, content: &Value) -> String {
+        self.send_with(channel, msg_type, content, &json!({}), &[])
+            .await
+    }
+
+    /// The same with metadata and buffers.
+    pub async fn send_with(
+        &mut self,
+        channel: &str,
+        msg_type: &str,
+        content: &Value,
+        metadata: &Value,
+        buffers: &[&[u8]],
+    ) -> String {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let id = COUNT.fetch_add(1, Ordering::Relaxed);
         // No writer of ours would put it so.
         let header = format!(
             r#"{{ "msg_type":"{msg_type}","msg_id":"é{id}", "odd":[1.50,"\u00e9"],"version":"5.3"}}"#
         );
-        let content = content.to_string();
+        let (content, metadata) = (content.to_string(), metadata.to_string());
+        let text = format!(
+            r#"{{"channel":"{channel}","header":{header},"parent_header":{{}},"metadata":{metadata},"content":{content}}}"#
+        );
         let message = match self.form {
             Form::V1 => {
-                let parts = [channel, &header, "{}", "{}", &content];
-                Message::binary(frame(&parts))
+                let parts = [channel, &header, "{}", &metadata, &content];
+                let parts = parts.iter().map(|it| it.as_bytes());
+                let parts: Vec<&[u8]> = parts.chain(buffers.iter().copied()).collect();
+                Message::binary(frame_of(&parts))
             }
-            Form::Text => Message::text(format!(
-                r#"{{"channel":"{channel}","header":{header},"parent_header":{{}},"metadata":{{}},"content":{content}}}"#
-            )),
+            Form::Text if buffers.is_empty() => Message::text(text),
+            Form::Text => {
+                let parts: Vec<&[u8]> = std::iter::once(text.as_bytes())
+                    .chain(buffers.iter().copied())
+                    .collect();
+                let mut begin = 4 * (parts.len() + 1);
+                let number = |it: usize| u32::try_from(it).unwrap().to_be_bytes();
+                let mut body = number(parts.len()).to_vec();
+                for part in &parts {
+                    body.extend(number(begin));
+                    begin += part.len();
+                }
+                body.extend(parts.concat());
+                Message::binary(body)
+            }
         };
         self.socket.send(message).await.unwrap();
         header
@@ -204,19 +236,24 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> Client<S> {
             .await
             .expect("nothing comes");
         match message {
-            Some(Ok(Message::Binary(bytes))) => Ok(taken_apart(&bytes)),
+            Some(Ok(Message::Binary(bytes))) if self.form == Form::V1 => Ok(taken_apart(&bytes)),
+            Some(Ok(Message::Binary(bytes))) => {
+                let number = |at: usize| {
+                    let word = bytes[4 * at..4 * (at + 1)].try_into().unwrap();
+                    usize::try_from(u32::from_be_bytes(word)).unwrap()
+                };
+                let mut ends: Vec<usize> = (1..=number(0)).map(number).collect();
+                ends.push(bytes.len());
+                let parts = ends.windows(2).map(|it| bytes[it[0]..it[1]].to_vec());
+                let parts: Vec<Vec<u8>> = parts.collect();
+                Ok(Received {
+                    buffers: parts[1..].to_vec(),
+                    ..read_text(std::str::from_utf8(&parts[0]).unwrap())
+                })
+            }
             Some(Ok(Message::Text(text))) => {
                 assert_eq!(self.form, Form::Text);
-                let mut message: Value = serde_json::from_str(&text).unwrap();
-                let raw: BTreeMap<&str, Box<serde_json::value::RawValue>> =
-                    serde_json::from_str(&text).unwrap();
-                assert_eq!(message["msg_id"], message["header"]["msg_id"]);
-                Ok(Received {
-                    channel: message["channel"].as_str().unwrap().to_owned(),
-                    header: message["header"].take(),
-                    parent: raw["parent_header"].get().to_owned(),
-                    content: message["content"].take(),
-                })
+                Ok(read_text(&text))
             }
             Some(Ok(Message::Close(frame))) => Err(frame),
             Some(Ok(other)) => panic!("{other:?}"),
@@ -285,8 +322,28 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> Client<S> {
     }
 }
 
+/// The older form of a message.
+fn read_text(text: &str) -> Received {
+    let mut message: Value = serde_json::from_str(text).unwrap();
+    let raw: BTreeMap<&str, Box<serde_json::value::RawValue>> = serde_json::from_str(text).unwrap();
+    assert_eq!(message["msg_id"], message["header"]["msg_id"]);
+    Received {
+        channel: message["channel"].as_str().unwrap().to_owned(),
+        header: message["header"].take(),
+        parent: raw["parent_header"].get().to_owned(),
+        metadata: message["metadata"].take(),
+        content: message["content"].take(),
+        buffers: Vec::new(),
+    }
+}
+
 /// The body of a frame, made by hand.
 pub fn frame(parts: &[&str]) -> Vec<u8> {
+    let parts: Vec<&[u8]> = parts.iter().map(|it| it.as_bytes()).collect();
+    frame_of(&parts)
+}
+
+fn frame_of(parts: &[&[u8]]) -> Vec<u8> {
     let count = parts.len() as u64 + 1;
     let mut offset = 8 * (count + 1);
     let mut bytes = count.to_le_bytes().to_vec();
@@ -295,7 +352,7 @@ pub fn frame(parts: &[&str]) -> Vec<u8> {
         offset += part.len() as u64;
         bytes.extend(offset.to_le_bytes());
     }
-    bytes.extend(parts.concat().bytes());
+    bytes.extend(parts.concat());
     bytes
 }
 
@@ -304,14 +361,17 @@ fn taken_apart(bytes: &[u8]) -> Received {
         let word = bytes[8 * at..8 * (at + 1)].try_into().unwrap();
         usize::try_from(u64::from_le_bytes(word)).unwrap()
     };
-    assert_eq!(word(0), 6);
-    let part = |at: usize| String::from_utf8(bytes[word(at)..word(at + 1)].to_vec()).unwrap();
-    assert_eq!(word(6), bytes.len());
+    let last = word(0);
+    let part = |at: usize| bytes[word(at)..word(at + 1)].to_vec();
+    let text = |at: usize| String::from_utf8(part(at)).unwrap();
+    assert_eq!(word(last), bytes.len());
     Received {
-        channel: part(1),
-        header: serde_json::from_str(&part(2)).unwrap(),
-        parent: part(3),
-        content: serde_json::from_str(&part(5)).unwrap(),
+        channel: text(1),
+        header: serde_json::from_str(&text(2)).unwrap(),
+        parent: text(3),
+        metadata: serde_json::from_str(&text(4)).unwrap(),
+        content: serde_json::from_str(&text(5)).unwrap(),
+        buffers: (6..last).map(part).collect(),
     }
 }
 

@@ -220,8 +220,9 @@ pub struct Message {
     pub header: Value,
     /// As it came.
     pub parent: String,
-    pub content: Value,
     pub metadata: Value,
+    pub content: Value,
+    pub buffers: Vec<Bytes>,
     pub identities: Vec<Bytes>,
 }
 
@@ -289,11 +290,26 @@ impl FrontEnd {
 
     /// The frames of a request, signed.
     pub fn frames(&self, header: &str, content: &Value) -> Vec<Bytes> {
-        let message = RawMessage::new(
-            Channel::Shell,
-            Bytes::copy_from_slice(header.as_bytes()),
-            Bytes::from(content.to_string()),
-        );
+        self.frames_with(header, content, &json!({}), &[])
+    }
+
+    /// The same with metadata and buffers.
+    pub fn frames_with(
+        &self,
+        header: &str,
+        content: &Value,
+        metadata: &Value,
+        buffers: &[Bytes],
+    ) -> Vec<Bytes> {
+        let message = RawMessage {
+            metadata: Bytes::from(metadata.to_string()),
+            buffers: buffers.to_vec(),
+            ..RawMessage::new(
+                Channel::Shell,
+                Bytes::copy_from_slice(header.as_bytes()),
+                Bytes::from(content.to_string()),
+            )
+        };
         Multipart {
             identities: Vec::new(),
             message,
@@ -333,8 +349,9 @@ impl FrontEnd {
         Message {
             header: serde_json::from_slice(&message.header).unwrap(),
             parent: String::from_utf8(message.parent_header.to_vec()).unwrap(),
-            content: serde_json::from_slice(&message.content).unwrap(),
             metadata: serde_json::from_slice(&message.metadata).unwrap(),
+            content: serde_json::from_slice(&message.content).unwrap(),
+            buffers: message.buffers,
             identities: multipart.identities,
         }
     }

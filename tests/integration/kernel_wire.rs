@@ -7,6 +7,7 @@ use serde_json::json;
 use warmcell::jupyter::{SocketName, ZmtpCommand, ZmtpItem, greeting, ready};
 
 use crate::kernel_kit::{FrontEnd, Kernel, Message, Wire};
+use crate::messages_kit::{ECHO, comm_package};
 
 fn in_short(messages: &[Message]) -> Vec<String> {
     messages.iter().map(|it| it.word().to_owned()).collect()
@@ -45,6 +46,28 @@ async fn a_cell_over_zeromq_is_told_in_order_and_its_header_comes_back_byte_for_
         .map(|it| it.header["msg_id"].to_string())
         .collect();
     assert_eq!(ids.len(), messages.len());
+    kernel.close().await;
+}
+
+#[tokio::test]
+async fn what_comes_with_a_comm_over_zeromq_reaches_the_kernel_and_comes_back() {
+    let kernel = Kernel::start();
+    let mut front_end = kernel.front_end();
+    front_end.run(&(comm_package("place") + ECHO));
+    let open = json!({ "comm_id": "c", "target_name": "t", "data": {} });
+    let opened = front_end.request("comm_open", &open);
+    front_end.all_of(&opened);
+    let content = json!({ "comm_id": "c", "data": { "n": "é" } });
+    let metadata = json!({ "mine": { "x": [1.5] } });
+    let buffers = [Bytes::from_static(b"\xff\x00"), Bytes::new()];
+    let header = front_end.header("comm_msg");
+    let frames = front_end.frames_with(&header, &content, &metadata, &buffers);
+    front_end.shell.send(&frames);
+    let messages = front_end.all_of(&header);
+    assert_eq!(in_short(&messages), ["busy", "comm_msg", "idle"]);
+    let back = &messages[1];
+    assert_eq!((&back.content, &back.metadata), (&content, &metadata));
+    assert_eq!(back.buffers, buffers);
     kernel.close().await;
 }
 

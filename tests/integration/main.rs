@@ -34,6 +34,8 @@ mod foreign;
 mod foreign_command;
 mod foreign_hostile;
 mod foreign_kit;
+mod foreign_messages;
+mod foreign_start;
 mod frames;
 mod frontends;
 mod games;

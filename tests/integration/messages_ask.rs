@@ -7,7 +7,7 @@ use warmcell::execution::live_output;
 use warmcell::jupyter::PublishedKind;
 use warmcell::session::{AskError, Cell, Question, QuestionKind, Session};
 
-use crate::messages_kit::{Seen, ask, push, show, try_ask};
+use crate::messages_kit::{Seen, ask, comm_package, push, show, try_ask};
 use crate::policy_kit::gentle;
 use crate::support::{Manager, SAFETY, Signal, assert_shows, on_each_python, run};
 
@@ -257,62 +257,6 @@ async fn history_is_that_of_the_kernel() {
     .await;
 }
 
-/// What the package comm from `PyPI` has, as far as its makers promise it.
-const COMM: &str = "\
-class BaseComm:
-    def __init__(self, target_name='comm', data=None, metadata=None, buffers=None, comm_id=None,
-                 primary=True, target_module=None, topic=None, _open_data=None, _close_data=None, **kwargs):
-        import uuid
-        self.comm_id = comm_id or uuid.uuid4().hex
-        self.primary, self.target_name, self.target_module = primary, target_name, target_module
-        self._msg_callback = self._close_callback = None
-        self._closed = True
-        if primary:
-            self.open(data, metadata, buffers)
-        else:
-            self._closed = False
-    def publish_msg(self, msg_type, data=None, metadata=None, buffers=None, **keys):
-        raise NotImplementedError
-    def open(self, data=None, metadata=None, buffers=None):
-        import comm
-        comm.get_comm_manager().register_comm(self)
-        self.publish_msg('comm_open', data=data, metadata=metadata, buffers=buffers,
-                         target_name=self.target_name, target_module=self.target_module)
-        self._closed = False
-    def close(self, data=None, metadata=None, buffers=None, deleting=False):
-        if self._closed: return
-        self._closed = True
-        self.publish_msg('comm_close', data=data, metadata=metadata, buffers=buffers)
-        import comm
-        comm.get_comm_manager().unregister_comm(self)
-    def send(self, data=None, metadata=None, buffers=None):
-        self.publish_msg('comm_msg', data=data, metadata=metadata, buffers=buffers)
-    def on_msg(self, callback): self._msg_callback = callback
-    def handle_msg(self, msg):
-        if self._msg_callback: self._msg_callback(msg)
-    def handle_close(self, msg): pass
-
-class CommManager:
-    def __init__(self): self.comms, self.targets = {}, {}
-    def register_target(self, name, f): self.targets[name] = f
-    def register_comm(self, comm): self.comms[comm.comm_id] = comm
-    def unregister_comm(self, comm): self.comms.pop(comm.comm_id)
-    def comm_open(self, stream, ident, msg):
-        from comm import create_comm
-        content = msg['content']
-        f = self.targets.get(content['target_name'])
-        comm = create_comm(comm_id=content['comm_id'], primary=False, target_name=content['target_name'])
-        self.register_comm(comm)
-        if f is None: comm.close()
-        else: f(comm, msg)
-    def comm_msg(self, stream, ident, msg):
-        comm = self.comms.get(msg['content']['comm_id'])
-        if comm: comm.handle_msg(msg)
-    def comm_close(self, stream, ident, msg):
-        comm = self.comms.pop(msg['content']['comm_id'], None)
-        if comm: comm._closed = True
-";
-
 /// A question, and what was shown meanwhile.
 async fn watched(
     session: &Session,
@@ -341,10 +285,7 @@ async fn comms_of_the_package_comm_talk_with_the_front_end() {
         assert_eq!(answer.unwrap(), json!({}), "{version}");
         let closed = json!({"comm_id": "c1", "data": {}});
         assert_eq!(seen, [Seen::Published(PublishedKind::CommClose, closed)], "{version}");
-        let install = format!(
-            "import os, sys\nos.makedirs('p-{version}/comm')\nopen('p-{version}/comm/__init__.py', 'w').write('from .base_comm import *\\ndef create_comm(*a, **k): raise TypeError\\nget_comm_manager = create_comm')\nopen('p-{version}/comm/base_comm.py', 'w').write({})\nsys.path.append('p-{version}')",
-            serde_json::to_string(COMM).unwrap()
-        );
+        let install = comm_package(&format!("p-{version}"));
         assert_shows(&run(session, &install).await, "", version);
         let target = "\
 import comm

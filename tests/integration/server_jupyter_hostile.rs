@@ -242,7 +242,7 @@ async fn what_waits_for_all_clients_together_is_bounded() {
 }
 
 /// The most memory that a process has had, in bytes.
-fn peak_memory(pid: u32) -> usize {
+pub fn peak_memory(pid: u32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|it| it.starts_with("VmHWM")).unwrap();
     let kilobytes: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();

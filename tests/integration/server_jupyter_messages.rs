@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::jupyter_kit::{Client, Form, House, Received, in_short};
+use crate::messages_kit::{ECHO, comm_package};
 use crate::support::run;
 
 /// The messages of one kind.
@@ -174,5 +175,33 @@ async fn the_kernel_answers_what_front_ends_ask() {
     let two = json!({ "a": { "status": "ok", "data": { "text/plain": "2" }, "metadata": {} } });
     assert_eq!(replies[0]["user_expressions"], two);
     assert_eq!(replies[0]["execution_count"], 1);
+    house.close().await;
+}
+
+#[tokio::test]
+async fn what_comes_with_a_comm_reaches_the_kernel_and_comes_back() {
+    let house = House::open().await;
+    let session = house.session("a");
+    for (form, place) in [(Form::V1, "one"), (Form::Text, "two")] {
+        let mut client = house.client(&session, form).await;
+        if form == Form::V1 {
+            let words = client.run(&(comm_package(place) + ECHO)).await;
+            assert!(words.contains(&"execute_reply ok".to_owned()), "{words:?}");
+        }
+        let open = json!({ "comm_id": place, "target_name": "t", "data": {} });
+        assert_eq!(
+            in_short(&reply(&mut client, "comm_open", &open).await),
+            ["busy", "idle"]
+        );
+        let content = json!({ "comm_id": place, "data": { "n": "é" } });
+        let metadata = json!({ "mine": { "x": [1.5] } });
+        let buffers: [&[u8]; 2] = [b"\xff\x00", b""];
+        let sent = client.send_with("shell", "comm_msg", &content, &metadata, &buffers);
+        let sent = sent.await;
+        let messages = client.all_of(&sent).await;
+        let back = messages.iter().find(|it| it.kind() == "comm_msg").unwrap();
+        assert_eq!((&back.content, &back.metadata), (&content, &metadata));
+        assert_eq!(back.buffers, buffers, "{form:?}");
+    }
     house.close().await;
 }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::python;
+use super::questions::Interrupts;
 use super::told::Told;
 use crate::jupyter::{ExecuteReply, Expressions};
 
@@ -29,6 +30,9 @@ pub(super) struct Order {
     store_history: Option<bool>,
     #[serde(default)]
     user_expressions: Map<String, Value>,
+    /// Whether somebody is at its keyboard.
+    #[serde(default)]
+    pub(super) allow_stdin: bool,
     pub(super) warmcell: OrderOfOurs,
 }
 
@@ -58,7 +62,8 @@ impl Order {
         let content = json!({
             "code": self.code, "silent": self.silent,
             "store_history": self.store_history.unwrap_or(true),
-            "user_expressions": expressions, "allow_stdin": false, "stop_on_error": false,
+            "user_expressions": expressions, "allow_stdin": self.allow_stdin,
+            "stop_on_error": false,
         });
         content.to_string().into()
     }
@@ -88,8 +93,7 @@ pub(super) struct Running {
     pub(super) id: String,
     pub(super) reply: Option<ExecuteReply>,
     pub(super) is_idle: bool,
-    pub(super) interrupted: Option<Instant>,
-    pub(super) interrupts: u32,
+    pub(super) interrupts: Interrupts,
     pub(super) names: Option<String>,
     pub(super) warnings: Vec<String>,
     /// When it goes on without what is waited for.
@@ -117,12 +121,17 @@ impl Running {
             id,
             reply: None,
             is_idle: false,
-            interrupted: None,
-            interrupts: 0,
+            interrupts: Interrupts::default(),
             names: None,
             warnings: Vec::new(),
             deadline: None,
         }
+    }
+
+    /// Whether an interrupt of this number is for its code, and that still runs.
+    pub(super) fn is_meant(&self, named: u64) -> bool {
+        let is_running = self.stage != Stage::AskingNames && self.reply.is_none();
+        self.order.warmcell.cell == named && is_running
     }
 
     /// The kernel has replied to what runs the code.
@@ -144,7 +153,7 @@ impl Running {
     /// The kernel is idle again.
     pub(super) fn idle(&mut self) {
         self.is_idle = true;
-        if self.reply.is_none() && self.interrupted.is_some() {
+        if self.reply.is_none() && self.interrupts.any() {
             self.deadline = Some(Instant::now() + REPLY_PATIENCE);
         }
     }
@@ -192,7 +201,7 @@ impl Running {
         Told {
             cell: self.order.warmcell.cell,
             is_python,
-            interrupted: self.interrupted.is_some(),
+            interrupted: self.interrupts.any(),
             names: self.names.take(),
             warnings: std::mem::take(&mut self.warnings),
         }

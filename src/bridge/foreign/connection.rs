@@ -27,6 +27,11 @@ const OUTGOING: usize = 64;
 /// How long a kernel may take to let go of a socket that is closed.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
+/// The longest message that is kept of what a kernel publishes, in bytes.
+const MOST_PUBLISHED: usize = 192 << 20;
+/// The longest that is let go by, in bytes: whoever announces more means no message.
+const MOST_PASSED: u64 = 16 << 30;
+
 /// What comes from the kernel.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -34,6 +39,8 @@ pub(crate) enum Event {
     Message(RawMessage),
     /// A message that is none, or not signed by the kernel.
     Unreadable(Unreadable),
+    /// A published message of so many bytes that was too long to be kept.
+    TooLong(u64),
     /// A socket has ended. It is `None` where it was closed in good order, as when the kernel ends.
     Ended(Option<String>),
 }
@@ -199,7 +206,7 @@ impl One {
 
     const fn limits(&self) -> ZmtpLimits {
         let message = match self.name {
-            SocketName::Iopub => 192 << 20,
+            SocketName::Iopub => MOST_PUBLISHED,
             SocketName::Shell => 64 << 20,
             _ => 4 << 20,
         };
@@ -217,7 +224,11 @@ impl One {
     ) -> Fault {
         let mut reader = Reader {
             stream: reading,
-            reader: ZmtpReader::new(self.limits()),
+            // Of what is published a cell can do without; all else somebody waits for.
+            reader: match self.name {
+                SocketName::Iopub => ZmtpReader::passing_over(self.limits(), MOST_PASSED),
+                _ => ZmtpReader::new(self.limits()),
+            },
         };
         if let Err(fault) = self.handshake(&mut reader, &mut writing).await {
             return fault;
@@ -247,6 +258,7 @@ impl One {
             loop {
                 let event = match reader.next().await {
                     Ok(ZmtpItem::Message(frames)) => self.read(frames, &mut seen),
+                    Ok(ZmtpItem::PassedOver(bytes)) => Event::TooLong(bytes),
                     Ok(ZmtpItem::Command(ZmtpCommand::Ping(context))) => {
                         // One that comes before the last is answered needs no answer.
                         answers.try_send(pong(&context)).ok();

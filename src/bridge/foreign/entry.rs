@@ -6,9 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitCode, ExitStatus};
-use std::time::Duration;
+use std::process::ExitCode;
 
 use bytes::Bytes;
 use serde_json::json;
@@ -17,10 +15,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::outlet::Outlet;
 use super::serve::{Bridge, End, Signals};
-use super::start::start;
+use super::start::{exit_of, start};
 use crate::jupyter::{Channel, Limits, RawMessage, encode, header};
-use crate::process::{InterruptNumber, end_by_signal, taken_over};
-use crate::provisioner::{BridgeFailure, BridgeSetup};
+use crate::process::{InterruptNumber, taken_over};
+use crate::provisioner::{BridgeEnd, BridgeFailure, BridgeReady, BridgeSetup};
 
 /// The longest setup, in bytes.
 const MOST_SETUP: usize = 4 << 20;
@@ -28,8 +26,6 @@ const MOST_SETUP: usize = 4 << 20;
 const NOT_BY_HAND: u8 = 2;
 /// The link is lost; as our own kernels end then.
 const LINK_LOST: u8 = 72;
-/// How long the last message may take to go out.
-const FLUSH: Duration = Duration::from_secs(1);
 
 /// Runs a bridge whose link is this process's stdin; its exit code. The environment is that of the
 /// kernel.
@@ -49,7 +45,8 @@ pub fn run(environment: Vec<(OsString, OsString)>) -> io::Result<ExitCode> {
     let end = runtime.block_on(serve(environment, link, page, setup))?;
     runtime.shutdown_background();
     Ok(match end {
-        End::Kernel(status) => ended(status),
+        // How that ended was told.
+        End::Kernel(_) => ExitCode::SUCCESS,
         End::Manager => ExitCode::from(LINK_LOST),
         End::Fault => ExitCode::from(NOT_BY_HAND),
     })
@@ -78,19 +75,6 @@ async fn serve(
     };
     let reading = UnixStream::from_std(link.try_clone()?)?;
     let outlet = Outlet::new(link)?;
-    let own = env!("CARGO_PKG_VERSION");
-    let started = if setup.version == own {
-        let gone = gone(&reading);
-        tokio::select! {
-            started = start(&setup, &environment) => started,
-            () = gone => return Ok(End::Manager),
-        }
-    } else {
-        let other = &setup.version;
-        Err(format!(
-            "cannot be started: its bridge is of version {own}, the manager of {other}"
-        ))
-    };
     let say = |msg_type: &str, content: String| {
         let header = header("b_0", msg_type, "", "");
         let message = RawMessage::new(Channel::Control, header, Bytes::from(content));
@@ -98,20 +82,42 @@ async fn serve(
             outlet.reply(frame);
         }
     };
+    let own = env!("CARGO_PKG_VERSION");
+    let started = if setup.version == own {
+        let again = || say(BridgeSetup::AGAIN, "{}".to_owned());
+        tokio::select! {
+            started = start(&setup, &environment, again) => started,
+            () = gone(&reading) => return Ok(End::Manager),
+        }
+    } else {
+        let other = &setup.version;
+        Err(format!(
+            "cannot be started: its bridge is of version {own}, the manager of {other}"
+        ))
+    };
     let started = match started {
         Ok(started) => started,
         Err(reason) => {
             let failure = BridgeFailure { reason };
             say(BridgeSetup::FAILED, json!(failure).to_string());
-            outlet.flush(FLUSH).await;
+            outlet.flush().await;
             return Ok(End::Fault);
         }
     };
-    say(BridgeSetup::READY, "{}".to_owned());
+    let ready = BridgeReady {
+        transport: started.transport,
+        info: started.info.clone(),
+    };
+    say(BridgeSetup::READY, serde_json::to_string(&ready)?);
     let by_message = setup.kernel.interrupted_by_message;
     let page = InterruptNumber::new(page);
     let (mut bridge, mut process) = Bridge::new(page, outlet, started, by_message);
-    Ok(bridge.serve(&mut process, reading, signals).await)
+    let end = bridge.serve(&mut process, reading, signals).await;
+    if let End::Kernel(status) = &end {
+        let ended = BridgeEnd::from(exit_of(*status));
+        bridge.tell_end(BridgeSetup::ENDED, &json!(ended)).await;
+    }
+    Ok(end)
 }
 
 /// Waits until the manager is gone; it says nothing before the kernel is there.
@@ -123,16 +129,4 @@ async fn gone(link: &UnixStream) {
         }
     }
     std::future::pending::<()>().await;
-}
-
-/// Ends as the kernel did, so that the truth is told of it.
-fn ended(status: Option<ExitStatus>) -> ExitCode {
-    let Some(status) = status else {
-        return ExitCode::from(LINK_LOST);
-    };
-    if let Some(number) = status.signal() {
-        end_by_signal(number);
-        return ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX));
-    }
-    ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1))
 }

@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::cell::{Next, Stage};
 use super::connection::Event;
-use super::serve::Bridge;
-use super::start::{parent_id, request, silently};
+use super::serve::{Bridge, END_PATIENCE};
+use super::shown::Passed;
+use super::start::{parent_id, silently};
 use super::{python, shown, told};
 use crate::jupyter::{
     Channel, ExecuteReply, RawMessage, ReplyStatus, StatusContent, StreamContent,
@@ -28,8 +30,17 @@ impl Bridge {
                 tracing::debug!(%error, "a message of the kernel was dropped");
                 self.unreadable += 1;
             }
+            Event::TooLong(bytes) => {
+                let (count, longest) = self.too_long;
+                self.too_long = (count + 1, longest.max(bytes));
+                if let Some(running) = &mut self.cell {
+                    running.heard();
+                }
+            }
             Event::Ended(fault) => {
                 self.connections.open = self.connections.open.saturating_sub(1);
+                self.ends_by
+                    .get_or_insert_with(|| Instant::now() + END_PATIENCE);
                 return fault;
             }
         }
@@ -52,27 +63,27 @@ impl Bridge {
                 }
             }
             (Channel::Iopub, "status") => {
-                let Some(running) = self.cell.as_mut().filter(|it| answers(&it.id)) else {
-                    return;
-                };
                 let state = StatusContent::parse(&message.content).unwrap_or_default();
                 if state.execution_state == "idle" {
-                    running.idle();
+                    if let Some(running) = self.cell.as_mut().filter(|it| answers(&it.id)) {
+                        running.idle();
+                    }
+                    self.comm_done(parent.as_deref());
                 }
             }
-            (
-                Channel::Iopub,
-                "execute_result"
-                | "display_data"
-                | "update_display_data"
-                | "clear_output"
-                | "error",
-            ) => {
-                if let Some(running) = self.cell.as_mut().filter(|it| answers(&it.id)) {
-                    running.heard();
-                    if let Some(frame) = shown::frame(msg_type, message, &running.header) {
-                        self.outlet.show(frame);
+            (Channel::Iopub, _) => {
+                let header = match (&mut self.cell, &self.asked) {
+                    (Some(running), _) if answers(&running.id) => {
+                        running.heard();
+                        &running.header
                     }
+                    (_, Some(asked)) if answers(&asked.id) => &asked.header,
+                    _ => return,
+                };
+                match shown::frame(msg_type, message, header) {
+                    Passed::Frame(frame) => self.outlet.show(frame),
+                    Passed::TooLong => self.lost_comms += 1,
+                    Passed::Nothing => {}
                 }
             }
             (Channel::Shell, "execute_reply") => {
@@ -82,29 +93,8 @@ impl Bridge {
                     self.replied(stage, &message.content);
                 }
             }
-            (Channel::Shell, _) => {
-                if let Some((_, header)) = self.asked.take_if(|(id, _)| answers(id)) {
-                    let reply = RawMessage {
-                        parent_header: header,
-                        ..message
-                    };
-                    self.out(&reply);
-                }
-            }
-            (Channel::Stdin, "input_request") => {
-                // It was told that nobody can be asked.
-                let reply = RawMessage {
-                    parent_header: message.header,
-                    ..request(
-                        Channel::Stdin,
-                        &self.next_id(),
-                        "input_reply",
-                        &self.session,
-                        Bytes::from_static(br#"{"value":""}"#),
-                    )
-                };
-                self.connections.send(reply);
-            }
+            (Channel::Shell, _) => self.answered(parent.as_deref(), message),
+            (Channel::Stdin, "input_request") => self.wants_input(parent.as_deref(), message),
             _ => {}
         }
     }
@@ -186,6 +176,20 @@ impl Bridge {
                 "{omitted} bytes of output were left out: they came faster than they were read"
             ));
         }
+        let (count, longest) = std::mem::take(&mut self.too_long);
+        if count > 0 {
+            told.warnings.push(format!(
+                "{count} messages of the kernel were left out, the longest of {longest} bytes: one \
+                 may have 192 MiB; print less at once, or write it to a file"
+            ));
+        }
+        let lost = std::mem::take(&mut self.lost_comms);
+        if lost > 0 {
+            told.warnings.push(format!(
+                "{lost} messages of comms were left out: one may have 4 MiB of JSON and 64 MiB of \
+                 buffers"
+            ));
+        }
         let unreadable = std::mem::take(&mut self.unreadable);
         if unreadable > 0 {
             told.warnings.push(format!(
@@ -206,12 +210,13 @@ impl Bridge {
         let Some(running) = self.cell.take() else {
             return;
         };
+        self.waiting = None;
         let header = self.header("execute_reply");
-        let reply = RawMessage {
+        // Whatever the kernel has said, this fits.
+        self.out(&RawMessage {
             parent_header: running.header,
             ..RawMessage::new(Channel::Shell, header, content)
-        };
-        self.out(&reply);
+        });
     }
 }
 

@@ -1,9 +1,9 @@
-//! Starts the process of a kernel, as its kernelspec says it.
+//! The process of a kernel, as its kernelspec says.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::config::ForeignKernel;
+use crate::config::{CONNECTION_FILE, ForeignKernel};
 use crate::jupyter::substitute;
 use crate::process::{Program, Spawned, Stdio, spawn};
 
@@ -23,7 +23,7 @@ pub(crate) fn launch(
     let file = file.display().to_string();
     let folder = kernel.folder.display().to_string();
     let mut words = kernel.argv.iter().map(|word| {
-        word.replace("{connection_file}", &file)
+        word.replace(CONNECTION_FILE, &file)
             .replace("{resource_dir}", &folder)
     });
     let program = words.next().unwrap_or_default();
@@ -33,15 +33,24 @@ pub(crate) fn launch(
         environment: variables(&kernel.env, environment)?,
         directory: directory.to_owned(),
     };
-    spawn(program, stdio).map_err(|error| failed(&error.to_string()))
+    spawn(program, stdio).map_err(|error| failed(&format!("{error}{}", named_by(kernel))))
 }
 
-/// Why a kernel is not there, as it goes on after its name.
+/// As it goes on after the kernel's name.
 pub(super) fn failed(what: &str) -> String {
     format!("cannot be started: {what}")
 }
 
-/// An environment, with what the kernelspec says.
+/// Who has named the program, where that is a file.
+fn named_by(kernel: &ForeignKernel) -> String {
+    if kernel.folder.as_os_str().is_empty() {
+        return String::new();
+    }
+    let file = kernel.folder.join("kernel.json");
+    format!("; it is named in {}", file.display())
+}
+
+/// The bridge's own environment, with what the kernelspec says.
 fn variables(
     wanted: &[(String, String)],
     environment: &[(OsString, OsString)],

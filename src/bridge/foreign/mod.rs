@@ -4,9 +4,10 @@
 //! can end nothing but this. To its manager it is a kernel like any other: link, stdout and stderr,
 //! interrupt page, process.
 //!
-//! - `entry`: what the process is handed, and how it ends; - `launch`: the kernel's process; - `start`: it and its
-//!   first answer; - `connection`: one of the kernel's sockets; - `serve`: the loop; - `hearing`: what the
-//!   kernel says;
+//! - `entry`: what the process is handed, and how it ends; - `launch`: the kernel's process;
+//! - `reach`: where its sockets are to be; - `start`: its first answer; - `connection`: one of its
+//!   sockets; - `serve`: the loop; - `hearing`: what the kernel says;
+//! - `questions`: what it is asked between cells, and what cells ask;
 //! - `cell`: a cell there and back; - `shown`: what a cell shows, on its way to the link;
 //! - `told`: the reply to a cell; - `traceback`: where a cell has failed; - `python`: what Python
 //!   kernels are given and asked; - `outlet`: what goes out, in order and within bounds.
@@ -18,6 +19,8 @@ mod hearing;
 mod launch;
 mod outlet;
 mod python;
+mod questions;
+mod reach;
 mod serve;
 mod shown;
 mod start;
@@ -27,4 +30,5 @@ mod traceback;
 pub(crate) use connection::{Connections, Event};
 pub use entry::run;
 pub(crate) use launch::launch;
-pub(crate) use start::{parent_id, reach, request};
+pub(crate) use reach::reach;
+pub(crate) use start::{parent_id, request};

@@ -20,13 +20,13 @@ pub(super) fn installing(tools: &Path) -> String {
     )
 }
 
-/// Code that tells it which cell comes, and where that is to run.
-pub(super) fn beginning(cell: u64, directory: Option<&str>) -> String {
-    let module = "__import__('sys').modules['_warmcell_bridge']";
-    match directory {
-        Some(directory) => format!("{module}.begin({cell}, {directory})"),
-        None => format!("{module}.begin({cell})"),
-    }
+/// Code that tells it which cell comes, where that is to run, and whether it may ask for input.
+pub(super) fn beginning(cell: u64, directory: Option<&str>, allows_input: bool) -> String {
+    let directory = directory.unwrap_or("None");
+    let allows_input = if allows_input { "True" } else { "False" };
+    format!(
+        "__import__('sys').modules['_warmcell_bridge'].begin({cell}, {directory}, {allows_input})"
+    )
 }
 
 /// A text as Python writes it: JSON without escapes of its own for what is no ASCII is that too.

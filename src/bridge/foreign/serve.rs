@@ -14,19 +14,17 @@ use super::cell::{Order, Running, Stage};
 use super::connection::Connections;
 use super::outlet::Outlet;
 use super::python;
+use super::questions::{Asked, Waiting};
 use super::start::{Started, request, silently};
-use crate::jupyter::{
-    Channel, FrameReader, Header, Limits, RawMessage, VariablesReply, encode, header,
-};
+use crate::jupyter::{Channel, FrameReader, Limits, RawMessage, VariablesReply, encode, header};
 use crate::process::{InterruptNumber, Spawned, reap_orphans};
 
-/// An interrupt comes again from the manager until the cell has ended; the kernel is left alone for
-/// so long, or it would be interrupted while it tells of the first.
-const INTERRUPT_AGAIN: Duration = Duration::from_millis(500);
-/// How long what a dead kernel has sent may still come.
+/// How long it is waited for more of what a dead kernel has sent, where others hold its sockets open.
 const LAST_WORDS: Duration = Duration::from_millis(100);
-/// How long the last of that may take to go out.
-const FLUSH: Duration = Duration::from_secs(5);
+/// How long that may go on.
+const LAST_SPEECH: Duration = Duration::from_secs(5);
+/// How long a kernel that has closed a socket may take to end: without it no cell comes to its end.
+pub(super) const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a bridge ends.
 #[derive(Debug)]
@@ -58,14 +56,24 @@ pub(super) struct Bridge {
     /// Of messages that are made here.
     pub(super) replies: u64,
     pub(super) cell: Option<Running>,
-    /// What was asked last between cells: its id, and its header.
-    pub(super) asked: Option<(String, Bytes)>,
+    /// What was asked last between cells.
+    pub(super) asked: Option<Asked>,
+    /// The cell waits for input.
+    pub(super) waiting: Option<Waiting>,
+    /// How often a cell has asked for input.
+    pub(super) inputs: u64,
     /// For the next result.
     pub(super) warnings: Vec<String>,
     /// Messages that were none since the last result.
     pub(super) unreadable: u64,
+    /// Messages that were too long since then, and the bytes of the longest.
+    pub(super) too_long: (u64, u64),
+    /// Messages of comms that do not fit through the link, since then.
+    pub(super) lost_comms: u64,
     /// The last report of names that a kernel has given.
     pub(super) names: Option<String>,
+    /// It has closed a socket, and must have ended by then.
+    pub(super) ends_by: Option<Instant>,
 }
 
 impl Bridge {
@@ -86,9 +94,14 @@ impl Bridge {
             replies: 0,
             cell: None,
             asked: None,
+            waiting: None,
+            inputs: 0,
             warnings: started.warnings,
             unreadable: 0,
+            too_long: (0, 0),
+            lost_comms: 0,
             names: None,
+            ends_by: None,
         };
         (bridge, started.process)
     }
@@ -103,6 +116,7 @@ impl Bridge {
         let mut frames = FrameReader::new(Limits::to_kernel());
         loop {
             let deadline = self.cell.as_ref().and_then(|cell| cell.deadline);
+            let ends_by = self.ends_by;
             tokio::select! {
                 biased;
                 status = process.ended() => {
@@ -123,24 +137,22 @@ impl Bridge {
                         }
                     }
                 }
-                event = self.connections.events.recv() => match event {
-                    Some(event) => {
-                        if let Some(fault) = self.heard(event) {
-                            self.fault(&fault).await;
-                            return End::Fault;
-                        }
+                event = self.connections.events.recv(), if self.connections.open > 0 => {
+                    let fault = event.and_then(|event| self.heard(event));
+                    if let Some(fault) = fault {
+                        self.fault(&fault).await;
+                        return End::Fault;
                     }
-                    // All sockets are closed: the process ends, or is not worth waiting for.
-                    None => {
-                        return match timeout(FLUSH, process.ended()).await {
-                            Ok(status) => End::Kernel(status),
-                            Err(_elapsed) => {
-                                self.fault("closed its sockets").await;
-                                End::Fault
-                            }
-                        };
-                    }
-                },
+                }
+                () = sleep_until(ends_by.unwrap_or_else(Instant::now)), if ends_by.is_some() => {
+                    let open = self.connections.open;
+                    let seconds = END_PATIENCE.as_secs();
+                    self.fault(&format!(
+                        "it closed its sockets (all but {open}) and did not end within {seconds} s"
+                    ))
+                    .await;
+                    return End::Fault;
+                }
                 () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
                     self.settle(true);
                 }
@@ -148,42 +160,39 @@ impl Bridge {
         }
     }
 
-    /// Tells the manager why there is an end.
     async fn fault(&mut self, what: &str) {
-        let content = json!({ "reason": what }).to_string();
-        let header = self.header("warmcell_fault");
-        let message = RawMessage::new(Channel::Control, header, content.into());
-        self.out(&message);
-        self.outlet.flush(FLUSH).await;
+        self.tell_end("warmcell_fault", &json!({ "reason": what }))
+            .await;
+    }
+
+    /// Tells the manager why there is an end, after all that was printed.
+    pub(super) async fn tell_end(&mut self, msg_type: &str, content: &serde_json::Value) {
+        let header = self.header(msg_type);
+        let content = content.to_string();
+        self.out(&RawMessage::new(Channel::Control, header, content.into()));
+        self.outlet.flush().await;
     }
 
     async fn hear_the_last(&mut self) {
-        let last = async {
-            while self.connections.open > 0 {
-                match self.connections.events.recv().await {
-                    Some(event) => drop(self.heard(event)),
-                    None => break,
-                }
+        let end = Instant::now() + LAST_SPEECH;
+        while self.connections.open > 0 && Instant::now() < end {
+            match timeout(LAST_WORDS, self.connections.events.recv()).await {
+                Ok(Some(event)) => drop(self.heard(event)),
+                Ok(None) | Err(_) => break,
             }
-        };
-        drop(timeout(LAST_WORDS, last).await);
-        self.outlet.flush(FLUSH).await;
+        }
     }
 
     // From the manager.
 
     fn ordered(&mut self, message: RawMessage) {
-        let Ok(Header { msg_type, .. }) = message.parsed_header() else {
+        let Ok(header) = message.parsed_header() else {
             return;
         };
-        match (message.channel, msg_type.as_str()) {
+        match (message.channel, header.msg_type.as_str()) {
             (Channel::Shell, "execute_request") => self.execute(message),
-            // What front ends ask between cells goes to the kernel as it is.
-            (Channel::Shell, _) => {
-                let msg_id = message.parsed_header().map(|header| header.msg_id);
-                self.asked = msg_id.ok().map(|id| (id, message.header.clone()));
-                self.connections.send(message);
-            }
+            (Channel::Shell, _) => self.question(header, message),
+            (Channel::Stdin, "input_reply") => self.input_given(&message.content),
             (Channel::Control, "shutdown_request") => {
                 let content = Bytes::from_static(br#"{"restart":false}"#);
                 self.ask(Channel::Control, "shutdown_request", content);
@@ -210,16 +219,20 @@ impl Bridge {
         };
         let cell = order.warmcell.cell;
         let directory = order.directory();
+        let allows_input = order.allow_stdin;
         let id = self.next_id();
         let mut running = Running::new(message.header, id, order);
         running.warnings = std::mem::take(&mut self.warnings);
         if self.page.read() == cell {
-            running.interrupted = Some(Instant::now());
+            running.interrupts.again();
             self.cell = Some(running);
             return self.refuse("interrupted", "KeyboardInterrupt", "KeyboardInterrupt");
         }
         if self.is_python {
-            let content = silently(&python::beginning(cell, directory.as_deref()), None);
+            let content = silently(
+                &python::beginning(cell, directory.as_deref(), allows_input),
+                None,
+            );
             let begun = self.ask(Channel::Shell, "execute_request", content);
             if directory.is_some() {
                 // If it cannot go there the cell is not to run.
@@ -257,23 +270,9 @@ impl Bridge {
     // Interrupts.
 
     fn interrupt(&mut self, process: &Spawned) {
-        let named = self.page.read();
-        let Some(running) = self.cell.as_mut() else {
+        let Some(is_first) = self.interrupted() else {
             return;
         };
-        let is_meant = running.order.warmcell.cell == named;
-        if !is_meant || running.stage == Stage::AskingNames || running.reply.is_some() {
-            return;
-        }
-        let now = Instant::now();
-        if running
-            .interrupted
-            .is_some_and(|at| now < at + INTERRUPT_AGAIN)
-        {
-            return;
-        }
-        running.interrupted = Some(now);
-        running.interrupts += 1;
         if self.message_mode {
             self.ask(
                 Channel::Control,
@@ -282,8 +281,7 @@ impl Bridge {
             );
         } else {
             // What the cell waits for gets it once, so that it can clean up.
-            let with_group = running.interrupts == 1;
-            process.interrupt(with_group);
+            process.interrupt(is_first);
         }
     }
 
@@ -306,9 +304,13 @@ impl Bridge {
         header(&format!("b_{}", self.replies), msg_type, "", "")
     }
 
-    pub(super) fn out(&mut self, message: &RawMessage) {
-        if let Ok(frame) = encode(message, &Limits::from_kernel()) {
+    /// Sends something to the manager; false if it is too long for the link.
+    pub(super) fn out(&mut self, message: &RawMessage) -> bool {
+        let frame = encode(message, &Limits::from_kernel());
+        if let Ok(frame) = frame {
             self.outlet.reply(frame);
+            return true;
         }
+        false
     }
 }

@@ -4,23 +4,55 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::traceback::cut;
-use crate::jupyter::{Channel, ExecuteResult, Limits, RawMessage, encode};
+use crate::jupyter::{Channel, ExecuteResult, Limits, PublishedKind, RawMessage, encode};
 
 /// What a link takes of one content is 4 MiB; that of a message of ours needs less.
 const MOST_CONTENT: usize = 4 << 20;
 /// A value that is longer is cut.
 const MOST_TEXT: usize = 50_000;
 
+/// What becomes of a message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Passed {
+    /// It goes on, as a frame of the link.
+    Frame(Vec<u8>),
+    /// It is too long for the link, and cannot be shortened.
+    TooLong,
+    /// It is of no kind that is passed on.
+    Nothing,
+}
+
 /// A message of the kernel's as a frame of the link, with the header of the cell's request as its
-/// parent. What is too long for the link becomes a sentence.
-pub(super) fn frame(msg_type: &str, message: RawMessage, parent: &Bytes) -> Option<Vec<u8>> {
+/// parent. What is shown and too long for the link becomes a sentence; a comm's message is whole, or
+/// is not there.
+pub(super) fn frame(msg_type: &str, message: RawMessage, parent: &Bytes) -> Passed {
+    let kind = PublishedKind::parse(msg_type);
+    if kind.is_none() && msg_type != "error" {
+        return Passed::Nothing;
+    }
     let mut message = RawMessage {
         channel: Channel::Iopub,
         parent_header: parent.clone(),
         ..message
     };
+    let is_whole_or_nothing = kind.is_some_and(PublishedKind::is_comm);
+    if !is_whole_or_nothing {
+        shorten(msg_type, &mut message);
+    }
+    match encode(&message, &Limits::from_kernel()) {
+        Ok(frame) => Passed::Frame(frame),
+        Err(_too_long) if is_whole_or_nothing => Passed::TooLong,
+        Err(_too_long) => {
+            message.buffers.clear();
+            encode(&message, &Limits::from_kernel()).map_or(Passed::TooLong, Passed::Frame)
+        }
+    }
+}
+
+/// Makes something that is shown fit.
+fn shorten(msg_type: &str, message: &mut RawMessage) {
     if msg_type == "execute_result" {
-        shorten(&mut message);
+        shorten_value(message);
     }
     if message.content.len() > MOST_CONTENT {
         let text = format!(
@@ -37,18 +69,10 @@ pub(super) fn frame(msg_type: &str, message: RawMessage, parent: &Bytes) -> Opti
     if message.metadata.len() > MOST_CONTENT {
         message.metadata = Bytes::from_static(b"{}");
     }
-    match encode(&message, &Limits::from_kernel()) {
-        Ok(frame) => Some(frame),
-        Err(_too_long) if !message.buffers.is_empty() => {
-            message.buffers.clear();
-            encode(&message, &Limits::from_kernel()).ok()
-        }
-        Err(_too_long) => None,
-    }
 }
 
 /// A value that is too long to be shown whole is shown as text alone, its ends.
-fn shorten(message: &mut RawMessage) {
+fn shorten_value(message: &mut RawMessage) {
     if message.content.len() <= MOST_TEXT {
         return;
     }
@@ -80,7 +104,9 @@ mod tests {
         );
         message.buffers = buffers;
         let parent = Bytes::from_static(br#"{"msg_id":"9"}"#);
-        let frame = frame(msg_type, message, &parent).unwrap();
+        let Passed::Frame(frame) = frame(msg_type, message, &parent) else {
+            panic!("{msg_type} is not passed on");
+        };
         let mut reader = FrameReader::new(Limits::from_kernel());
         reader.feed(&frame);
         let message = reader.next_message().unwrap().unwrap();
@@ -116,5 +142,31 @@ mod tests {
         let many = vec![Bytes::from(vec![0; 65 << 20])];
         let message = there("display_data", "{}".to_owned(), many);
         assert!(message.buffers.is_empty());
+    }
+
+    #[test]
+    fn a_comm_is_passed_on_whole_or_not_at_all() {
+        let buffers = vec![Bytes::from(vec![7; 1 << 20]), Bytes::new()];
+        let content = r#"{"comm_id":"1","data":{"a":[NaN]}}"#;
+        let message = there("comm_msg", content.to_owned(), buffers.clone());
+        assert_eq!(
+            (message.content, message.buffers),
+            (Bytes::from(content), buffers)
+        );
+        let with = |msg_type: &str, content: String, buffers: Vec<Bytes>| {
+            let mut message = RawMessage::new(
+                Channel::Iopub,
+                header("1", msg_type, "s", "d"),
+                content.into(),
+            );
+            message.buffers = buffers;
+            frame(msg_type, message, &Bytes::from_static(b"{}"))
+        };
+        let long = format!(r#"{{"comm_id":"{}"}}"#, "x".repeat(5 << 20));
+        assert_eq!(with("comm_open", long, Vec::new()), Passed::TooLong);
+        let many = vec![Bytes::from(vec![0; 65 << 20])];
+        assert_eq!(with("comm_msg", "{}".to_owned(), many), Passed::TooLong);
+        let other = with("execute_input", "{}".to_owned(), Vec::new());
+        assert_eq!(other, Passed::Nothing);
     }
 }

@@ -6,11 +6,15 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::python;
+use super::questions::failed;
 use super::traceback::{cut, place, plain};
 use crate::jupyter::{ExecuteReply, ReplyStatus};
 
 /// Characters of an error's line.
 const LINE_CHARS: usize = 2_000;
+/// Bytes of what expressions after a cell give, and how many are named if it is more.
+const MOST_EXPRESSIONS: usize = 2 << 20;
+const MOST_NAMES: usize = 100;
 /// Bytes of a report on variables; ours have less.
 const REPORT_BYTES: usize = 1 << 20;
 
@@ -95,7 +99,7 @@ pub(super) fn refusal(class: &'static str, name: &str, sentence: &str, told: Tol
 
 /// The reply of a kernel, with what it does not say itself.
 pub(super) fn reply(reply: &ExecuteReply, told: Told) -> Bytes {
-    let ename = plain(&reply.ename);
+    let ename = cut(&plain(&reply.ename));
     let evalue = plain(&reply.evalue);
     let exit = (told.is_python && ename == "SystemExit").then(|| exit(&evalue));
     let is_good_exit = exit.as_ref().is_some_and(|exit| exit.code == 0);
@@ -136,13 +140,23 @@ pub(super) fn reply(reply: &ExecuteReply, told: Told) -> Bytes {
     })
 }
 
-/// Those of the caller.
+/// Those of the caller. If they are too long for the link it is said of each.
 fn expressions(reply: &ExecuteReply) -> Map<String, Value> {
-    let text = reply.user_expressions.as_deref();
-    let mut expressions: Map<String, Value> = text
-        .and_then(|text| serde_json::from_str(text).ok())
-        .unwrap_or_default();
+    let text = reply.user_expressions.as_deref().unwrap_or_default();
+    let mut expressions: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
     expressions.remove(python::REPORT);
+    if text.len() > MOST_EXPRESSIONS {
+        let sentence = format!(
+            "the expressions have {} bytes; the limit is 2 MiB",
+            text.len()
+        );
+        expressions.retain(|name, _| name.len() <= LINE_CHARS);
+        return expressions
+            .into_iter()
+            .take(MOST_NAMES)
+            .map(|(name, _)| (name, failed(&sentence)))
+            .collect();
+    }
     expressions
 }
 
@@ -279,5 +293,24 @@ mod tests {
             let found = told(ok, with(odd)).warmcell.unwrap().names;
             assert_eq!(found.total, 0, "{odd}");
         }
+    }
+
+    #[test]
+    fn a_reply_fits_through_the_link_however_long_its_parts_are() {
+        let long = "x".repeat(5 << 20);
+        let text = format!(
+            r#"{{"status":"error","ename":"{long}","evalue":"{long}","traceback":["{long}"],
+                "user_expressions":{{"a":{{"data":{{"text/plain":"{long}"}}}},"{long}":1}}}}"#
+        );
+        let kernels = ExecuteReply::parse(text.as_bytes()).unwrap();
+        let with = Told {
+            names: Some(format!(r#"{{"set":[],"odd":"{long}"}}"#)),
+            ..python()
+        };
+        let content = reply(&kernels, with);
+        assert!(content.len() < 1 << 20, "{}", content.len());
+        let told = ExecuteReply::parse(&content).unwrap();
+        let expressions = told.user_expressions.unwrap();
+        assert!(expressions.contains("the limit is 2 MiB"), "{expressions}");
     }
 }

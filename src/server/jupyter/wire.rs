@@ -14,6 +14,9 @@ pub(super) const V1: &str = "v1.kernel.websocket.jupyter.org";
 /// The length before the body of a frame, which a WebSocket does without.
 const LENGTH_BYTES: usize = 4;
 
+/// Parts of a message with buffers in the older form.
+const MOST_PARTS: usize = 1_000;
+
 /// Which form a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
@@ -27,15 +30,15 @@ pub(super) enum Form {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault(pub(super) String);
 
-/// Reads a message. `None` if it is for nobody: an unknown channel, or buffers, which nothing here
-/// takes.
+/// Reads a message. `None` if it is for nobody: an unknown channel.
 pub(super) fn read(form: Form, message: Message) -> Result<Option<Request>, Fault> {
     match (form, message) {
         (Form::V1, Message::Binary(body)) => read_frame(&body),
         (Form::V1, Message::Text(_)) => {
             Err(Fault(format!("{V1} has binary messages, this was text")))
         }
-        (Form::Text, Message::Text(text)) => read_text(&text),
+        (Form::Text, Message::Text(text)) => read_text(&text, Vec::new()),
+        (Form::Text, Message::Binary(body)) => read_with_buffers(&body),
         (_, _) => Ok(None),
     }
 }
@@ -47,7 +50,8 @@ fn read_frame(body: &Bytes) -> Result<Option<Request>, Fault> {
         Err(FrameError::UnknownChannel { .. }) => return Ok(None),
         Err(error) => return Err(Fault(error.to_string())),
     };
-    received(message.channel, message.header, message.content)
+    let request = received(message.channel, message.header, message.content)?;
+    Ok(Some(request.with(message.metadata, message.buffers)))
 }
 
 #[derive(Deserialize)]
@@ -56,10 +60,42 @@ struct TextMessage<'a> {
     header: &'a RawValue,
     #[serde(borrow)]
     content: &'a RawValue,
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
     channel: Option<String>,
 }
 
-fn read_text(text: &Utf8Bytes) -> Result<Option<Request>, Fault> {
+/// JSON with buffers behind it, in the older form: how many parts there are and where each begins, as
+/// u32 in big-endian order, then the parts, the JSON first.
+fn read_with_buffers(body: &Bytes) -> Result<Option<Request>, Fault> {
+    let cut = || Fault("a message with buffers that is cut off".to_owned());
+    let number = |at: usize| {
+        let bytes = body.get(at..)?.first_chunk::<4>()?;
+        usize::try_from(u32::from_be_bytes(*bytes)).ok()
+    };
+    let count = number(0).ok_or_else(cut)?;
+    if !(1..=MOST_PARTS).contains(&count) {
+        return Err(Fault(format!("a message of {count} parts")));
+    }
+    let mut parts = Vec::with_capacity(count);
+    for part in 1..=count {
+        let begin = number(4 * part).ok_or_else(cut)?;
+        let end = if part == count {
+            body.len()
+        } else {
+            number(4 * part + 4).ok_or_else(cut)?
+        };
+        if begin > end || end > body.len() {
+            return Err(cut());
+        }
+        parts.push(body.slice(begin..end));
+    }
+    let text = parts.remove(0);
+    let text = std::str::from_utf8(&text).map_err(|error| Fault(error.to_string()))?;
+    read_text(text, parts)
+}
+
+fn read_text(text: &str, buffers: Vec<Bytes>) -> Result<Option<Request>, Fault> {
     let message: TextMessage<'_> =
         serde_json::from_str(text).map_err(|error| Fault(error.to_string()))?;
     // As Jupyter Server has it.
@@ -68,12 +104,13 @@ fn read_text(text: &Utf8Bytes) -> Result<Option<Request>, Fault> {
         return Ok(None);
     };
     let bytes = |raw: &RawValue| Bytes::copy_from_slice(raw.get().as_bytes());
-    received(channel, bytes(message.header), bytes(message.content))
+    let request = received(channel, bytes(message.header), bytes(message.content))?;
+    let metadata = message.metadata.map_or_else(Bytes::new, bytes);
+    Ok(Some(request.with(metadata, buffers)))
 }
 
-fn received(channel: Channel, header: Bytes, content: Bytes) -> Result<Option<Request>, Fault> {
-    let request = Request::new(channel, header, content);
-    request.map(Some).map_err(|error| Fault(error.to_string()))
+fn received(channel: Channel, header: Bytes, content: Bytes) -> Result<Request, Fault> {
+    Request::new(channel, header, content).map_err(|error| Fault(error.to_string()))
 }
 
 #[derive(Serialize)]
@@ -92,7 +129,8 @@ struct OutgoingText<'a> {
 pub(super) fn in_form(form: Form, outgoing: &Outgoing) -> Message {
     match form {
         Form::V1 => Message::Binary(frame(&outgoing.message)),
-        Form::Text => Message::Text(text(outgoing)),
+        Form::Text if outgoing.message.buffers.is_empty() => Message::Text(text(outgoing)),
+        Form::Text => with_buffers(&text(outgoing), &outgoing.message.buffers),
     }
 }
 
@@ -104,6 +142,24 @@ fn frame(message: &RawMessage) -> Bytes {
         return frame;
     }
     frame.slice(LENGTH_BYTES..)
+}
+
+/// As [`read_with_buffers`] takes it.
+fn with_buffers(text: &str, buffers: &[Bytes]) -> Message {
+    let parts = || std::iter::once(text.as_bytes()).chain(buffers.iter().map(AsRef::as_ref));
+    let count = buffers.len() + 1;
+    let head = 4 * (count + 1);
+    // What is passed on has far less than four gigabytes.
+    let number = |it: usize| u32::try_from(it).unwrap_or(u32::MAX).to_be_bytes();
+    let mut body = Vec::with_capacity(parts().map(<[u8]>::len).fold(head, usize::saturating_add));
+    body.extend_from_slice(&number(count));
+    let mut begin = head;
+    for part in parts() {
+        body.extend_from_slice(&number(begin));
+        begin += part.len();
+    }
+    parts().for_each(|part| body.extend_from_slice(part));
+    Message::Binary(body.into())
 }
 
 fn text(outgoing: &Outgoing) -> Utf8Bytes {
@@ -193,6 +249,41 @@ mod tests {
         }
         let unknown = format!(r#"{{"header":{HEADER},"content":{{}},"channel":"sh"}}"#);
         assert!(read(Form::Text, Message::text(unknown)).unwrap().is_none());
-        assert!(read(Form::Text, Message::binary("x")).unwrap().is_none());
+        assert!(read(Form::Text, Message::binary("x")).is_err());
+    }
+
+    #[test]
+    fn buffers_and_metadata_go_through_both_forms() {
+        let buffers = vec![
+            Bytes::from_static(b"\xff\0"),
+            Bytes::new(),
+            Bytes::from(vec![7; 300]),
+        ];
+        let mut sent = outgoing(HEADER, r#"{"comm_id":"1"}"#);
+        sent.message.metadata = Bytes::from_static(br#"{"a":[1]}"#);
+        sent.message.buffers.clone_from(&buffers);
+        for form in [Form::V1, Form::Text] {
+            let message = in_form(form, &sent);
+            let request = read(form, message.clone()).unwrap().unwrap();
+            let again = format!("{request:?}");
+            assert!(again.contains(r#"metadata: b"{\"a\":[1]}""#), "{again}");
+            assert!(again.contains(&format!("buffers: {buffers:?}")), "{again}");
+            // However it is cut off, it is a fault or another message, never a panic.
+            let whole = message.into_data();
+            for end in 0..whole.len() {
+                drop(read(form, Message::Binary(whole.slice(..end))));
+            }
+        }
+        let senseless: [&[u8]; 5] = [
+            &[],
+            &[0, 0, 0, 0],
+            &[255; 12],
+            &[0, 0, 0, 1, 0, 0, 0, 99],
+            &[0, 0, 0, 2, 0, 0, 0, 12, 0, 0, 0, 4],
+        ];
+        for body in senseless {
+            let message = Message::binary(body.to_vec());
+            assert!(read(Form::Text, message).is_err(), "{body:?}");
+        }
     }
 }
