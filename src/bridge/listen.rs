@@ -277,6 +277,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_unix_socket_is_private_before_it_has_its_name() {
+        let temp = tempfile::tempdir().unwrap();
+        let early = temp.path().join("early");
+        let _listener = private_listener(&early).unwrap();
+        let mode = fs::metadata(&early).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(is_alive(&early));
+    }
+
+    #[tokio::test]
     async fn of_those_who_come_at_once_one_has_the_sockets() {
         let temp = tempfile::tempdir().unwrap();
         let connection = ipc(&temp.path().join("k"));

@@ -324,19 +324,8 @@ impl Hub {
     fn put_states(&self, state: &State, states: &[&'static str]) {
         for it in states {
             let content = content::status(it);
-            self.put(state, "status", &Parent::none(), &content);
+            put(state, &self.published("status", &Parent::none(), &content));
         }
-    }
-
-    /// Publishes under the lock: nobody is waited for.
-    pub(super) fn put(
-        &self,
-        state: &State,
-        msg_type: &'static str,
-        parent: &Parent,
-        content: &Value,
-    ) {
-        put(state, &self.published(msg_type, parent, content));
     }
 
     /// Answers one client.
