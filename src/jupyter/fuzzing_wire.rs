@@ -119,7 +119,7 @@ mod tests {
         for seed in seeds {
             let data = std::fs::read(&seed).unwrap();
             exercise_wire(&data);
-            let (items, fault) = read(&[&zmtp::greeting()[..], &data].concat(), 64);
+            let (items, fault) = read(&[&zmtp::greeting()[..], &data].concat(), 64, 0);
             let fate = if fault.is_some() {
                 0
             } else {
