@@ -63,6 +63,7 @@ impl Where {
 
 /// What was seen of an interrupt.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each was seen or not")]
 struct Seen {
     /// The cell came to where it was to be interrupted.
     reached: bool,
@@ -290,8 +291,7 @@ mod tests {
             "it ended after 5.0 ms, state is kept"
         );
         let gone = || Some((true, false, "it failed: NameError".to_owned()));
-        type Change = fn(&mut Seen);
-        let cases: [(Change, &str); 7] = [
+        let cases: [(fn(&mut Seen), &str); 7] = [
             (|seen| seen.reached = false, "did not come to where"),
             (
                 |seen| seen.ended = None,
