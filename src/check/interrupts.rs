@@ -261,6 +261,9 @@ pub(super) async fn idle(
 mod tests {
     use super::*;
 
+    /// What was seen, but for this.
+    type Change = fn(&mut Seen);
+
     fn reply(text: &str) -> Option<ExecuteReply> {
         ExecuteReply::parse(text.as_bytes()).ok()
     }
@@ -291,7 +294,7 @@ mod tests {
             "it ended after 5.0 ms, state is kept"
         );
         let gone = || Some((true, false, "it failed: NameError".to_owned()));
-        let cases: [(fn(&mut Seen), &str); 7] = [
+        let cases: [(Change, &str); 7] = [
             (|seen| seen.reached = false, "did not come to where"),
             (
                 |seen| seen.ended = None,
