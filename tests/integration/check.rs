@@ -72,7 +72,7 @@ fn terms(place: &Place, only: &[&str]) -> Terms {
 async fn checked(kernel: ForeignKernel, terms: Terms) -> Report {
     let mut told = 0;
     let checking = check(kernel, terms, std::future::pending(), |_: &Finding| {
-        told += 1
+        told += 1;
     });
     let report = tokio::time::timeout(2 * SAFETY, checking).await;
     let report = report.expect("it does not end").unwrap();
@@ -154,7 +154,7 @@ async fn our_own_kernel_passes_every_check() {
     ] {
         assert!(figure(check, name) > 0.0, "{check} {name}");
     }
-    assert_eq!(figure("orphans-shutdown", "survivors"), 0.0);
+    assert!(figure("orphans-shutdown", "survivors") < 1.0);
     assert_nothing_left(&place).await;
 }
 
