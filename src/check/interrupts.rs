@@ -63,6 +63,7 @@ impl Where {
 
 /// What was seen of an interrupt.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each was seen or not")]
 struct Seen {
     /// The cell came to where it was to be interrupted.
     reached: bool,
@@ -260,6 +261,9 @@ pub(super) async fn idle(
 mod tests {
     use super::*;
 
+    /// What was seen, but for this.
+    type Change = fn(&mut Seen);
+
     fn reply(text: &str) -> Option<ExecuteReply> {
         ExecuteReply::parse(text.as_bytes()).ok()
     }
@@ -290,7 +294,6 @@ mod tests {
             "it ended after 5.0 ms, state is kept"
         );
         let gone = || Some((true, false, "it failed: NameError".to_owned()));
-        type Change = fn(&mut Seen);
         let cases: [(Change, &str); 7] = [
             (|seen| seen.reached = false, "did not come to where"),
             (

@@ -186,13 +186,13 @@ impl<T: FnMut(&Finding)> Round<T> {
             if !self.subject.terms.wants(check.name()) {
                 continue;
             }
-            let finding = match orphans.take().filter(|_| check == Check::OrphansKilled) {
-                Some(finding) => finding,
-                None => {
-                    let (finding, next) = Box::pin(self.make(check)).await;
-                    orphans = next;
-                    finding
-                }
+            let known = orphans.take().filter(|_| check == Check::OrphansKilled);
+            let finding = if let Some(finding) = known {
+                finding
+            } else {
+                let (finding, next) = Box::pin(self.make(check)).await;
+                orphans = next;
+                finding
             };
             self.enter(finding);
         }

@@ -260,7 +260,7 @@ pub(super) fn aborted(execution_count: u64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::execution::{KernelReport, Raised};
+    use crate::execution::{BackgroundOutput, KernelReport, Raised};
 
     #[test]
     fn a_kernel_that_is_not_ours_is_told_in_its_own_words() {
@@ -320,5 +320,17 @@ mod tests {
         // The error has said it.
         outcome.beside_streams.notices = vec![INTERRUPTED_KEPT.to_owned()];
         assert_eq!(notices(&outcome, false).unwrap(), "warmcell: odd\n");
+
+        // What was printed between cells is said to those who have not seen it.
+        let notice = "[7 bytes printed between cells: a]".to_owned();
+        outcome.beside_streams.notices.push(notice);
+        outcome.background_output = Some(BackgroundOutput {
+            text: "a".to_owned(),
+            bytes_total: 7,
+        });
+        let told = notices(&outcome, false).unwrap();
+        assert!(told.contains("between cells"), "{told}");
+        let told = notices(&outcome, true).unwrap();
+        assert_eq!(told, "warmcell: odd\n");
     }
 }

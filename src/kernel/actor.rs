@@ -6,7 +6,7 @@
 
 use std::io;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,9 +18,9 @@ use super::handle::Command;
 use super::link::Link;
 use super::question::Question;
 use super::running::{EXECUTE_REPLY, Running, answered};
-use super::{Death, Ending, Escalation, FrameBudget, LateSink, Pressure, SharedSink};
+use super::sink::BetweenCells;
+use super::{Death, Ending, Escalation, FrameBudget, Pressure, SharedSink};
 use crate::jupyter::{Channel, InputRequest};
-use crate::output::Tail;
 use crate::process::{Foreground, InterruptPage, PipeReader, StartTick};
 use crate::provisioner::{KernelExit, KernelProcess, ProvisionedKernel};
 
@@ -55,8 +55,7 @@ pub(super) struct Actor {
     process: Arc<dyn KernelProcess>,
     commands: mpsc::Receiver<Command>,
     kill: CancellationToken,
-    pub(super) background: Arc<Mutex<Tail>>,
-    pub(super) late: Arc<dyn LateSink>,
+    pub(super) between: BetweenCells,
     death: watch::Sender<Option<Death>>,
     cleared: watch::Sender<Option<usize>>,
     pub(super) running: Option<Running>,
@@ -87,8 +86,7 @@ impl Actor {
         budget: Arc<FrameBudget>,
         commands: mpsc::Receiver<Command>,
         kill: CancellationToken,
-        background: Arc<Mutex<Tail>>,
-        late: Arc<dyn LateSink>,
+        between: BetweenCells,
         death: watch::Sender<Option<Death>>,
         cleared: watch::Sender<Option<usize>>,
     ) -> io::Result<Self> {
@@ -101,8 +99,7 @@ impl Actor {
             process: started.process,
             commands,
             kill,
-            background,
-            late,
+            between,
             death,
             cleared,
             running: None,
@@ -202,11 +199,7 @@ impl Actor {
             } => {
                 // What is in the pipes now was written before this cell.
                 self.read_waiting();
-                let earlier = self
-                    .background
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take();
+                let earlier = self.between.tail().take();
                 let pressure = sink
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)

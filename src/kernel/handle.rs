@@ -13,6 +13,7 @@ use super::actor::Actor;
 use super::input::InputSource;
 use super::question::WeakKernel;
 use super::running::EXECUTE_REPLY;
+use super::sink::BetweenCells;
 use super::{CellEnd, Death, Ending, Escalation, FrameBudget, LateSink, SharedSink};
 use crate::environment::Interpreter;
 use crate::jupyter::{
@@ -164,8 +165,10 @@ impl Kernel {
             budget,
             queue,
             kill,
-            background,
-            late,
+            BetweenCells {
+                tail: background,
+                late,
+            },
             death_report,
             cleared_report,
         )

@@ -197,17 +197,8 @@ impl Actor {
                     sink.stderr(chunk);
                 }
             }
-            None => self.printed_late(which, chunk),
+            None => self.between.printed(which == 1, chunk),
         }
-    }
-
-    /// Bytes that belong to no cell that runs.
-    fn printed_late(&self, which: usize, chunk: &[u8]) {
-        self.background
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(chunk);
-        self.late.printed(which == 1, chunk);
     }
 
     /// Reads what is in the pipes now, and what comes in the same moment.
@@ -265,7 +256,7 @@ impl Actor {
                 self.hand_on(which, count.min(owed));
                 // What was written after the reply is not the cell's.
                 if let Some(late) = self.buffer.get(owed..count) {
-                    self.printed_late(which, late);
+                    self.between.printed(which == 1, late);
                 }
             }
         }

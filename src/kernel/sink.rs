@@ -2,11 +2,12 @@
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
 use crate::jupyter::RawMessage;
+use crate::output::Tail;
 
 /// So much more than usual may wait for a reader where a cell is to come to its end.
 const OVERFULL: usize = 32;
@@ -33,6 +34,24 @@ pub trait CellSink: Send + Debug {
 pub trait LateSink: Send + Sync + Debug {
     /// Bytes of stdout, or of stderr.
     fn printed(&self, is_stderr: bool, chunk: &[u8]);
+}
+
+/// What is printed while no cell runs: the end of it is kept for the next result, and all of it handed on.
+#[derive(Debug)]
+pub(super) struct BetweenCells {
+    pub(super) tail: Arc<Mutex<Tail>>,
+    pub(super) late: Arc<dyn LateSink>,
+}
+
+impl BetweenCells {
+    pub(super) fn printed(&self, is_stderr: bool, chunk: &[u8]) {
+        self.tail().push(chunk);
+        self.late.printed(is_stderr, chunk);
+    }
+
+    pub(super) fn tail(&self) -> MutexGuard<'_, Tail> {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A sink in the hands of both the kernel's task and whoever runs the cell.
