@@ -5,14 +5,19 @@
 //! redaction; a spill that came earlier would keep them in a file. This room holds the steps and
 //! their order; it knows no cell, no kernel and no result.
 //!
+//! - [`Ansi`]: control sequences told apart from the text;
+//! - [`redact`]: secrets are masked;
 //! - [`Window`]: the first and the last part of a cell's stream, within a cap;
 //! - [`Tail`]: the last part of what arrives between cells;
 //! - [`Characters`]: those that the border between two pieces has cut.
 
+mod ansi;
 mod characters;
+pub mod redact;
 mod tail;
 mod window;
 
+pub use ansi::{Ansi, Part, strip};
 pub use characters::Characters;
 pub use tail::Tail;
 pub use window::{Window, Windowed};
