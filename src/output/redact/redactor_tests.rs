@@ -250,7 +250,7 @@ fn pieces() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
     fn a_stream_that_is_cut_anywhere_is_masked_as_the_whole(
         text in pieces(),
@@ -259,21 +259,5 @@ proptest! {
         let whole = in_pieces(&text, &[usize::MAX]);
         prop_assert_eq!(in_pieces(&text, &[1]), whole.clone());
         prop_assert_eq!(in_pieces(&text, &sizes), whole);
-    }
-}
-
-#[test]
-#[ignore = "a measurement"]
-fn speed() {
-    let line = format!("{}\n", "some words of a line 123456, key: value; x = 1 ".repeat(2)).into_bytes();
-    let chunk: Vec<u8> = line.iter().copied().cycle().take(65_536).collect();
-    for (name, chunk) in [("words", chunk), ("x", vec![b'x'; 65_536]), ("json", b"{\"key\": 1, \"http\": \"https://a/b\", \"token\": 12}\n".iter().copied().cycle().take(65_536).collect())] {
-        let mut redactor = Redactor::new(rules());
-        let began = std::time::Instant::now();
-        let mut kept = 0;
-        for _ in 0..1_600 {
-            redactor.push(&chunk, &mut |edit| if let Edit::Keep(bytes) = edit { kept += bytes.len() });
-        }
-        println!("{name}: {:.0} MB/s {kept}", 1_600.0 * 65_536.0 / began.elapsed().as_secs_f64() / 1e6);
     }
 }

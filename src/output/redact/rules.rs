@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, Input, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use super::shapes::{self, Shape};
 use super::tokens::TOKENS;
@@ -32,7 +32,6 @@ struct Inner {
 pub(super) struct Rule {
     /// What it begins with.
     anchor: Vec<u8>,
-    any_case: bool,
     pub(super) shape: Shape,
 }
 
@@ -68,39 +67,34 @@ impl Rules {
             .flatten()
             .map(|value| Rule {
                 anchor: value.get(..ANCHOR).unwrap_or(&value).to_vec(),
-                any_case: false,
                 shape: Shape::Value(value),
             })
             .collect();
         // The longest first: one may begin with another.
         rules.sort_by_key(|rule| std::cmp::Reverse(rule.shape.value_bytes()));
-        rules.extend(
-            shapes::ANCHORS
-                .iter()
-                .map(|(anchor, any_case, shape)| Rule {
-                    anchor: anchor.as_bytes().to_vec(),
-                    any_case: *any_case,
-                    shape: shape.clone(),
-                }),
-        );
+        for (anchor, any_case, shape) in shapes::ANCHORS {
+            rules.extend(spellings(anchor, *any_case).map(|anchor| Rule {
+                anchor: anchor.into_bytes(),
+                shape: shape.clone(),
+            }));
+        }
         rules.extend(TOKENS.iter().map(|token| Rule {
             anchor: token.prefix.as_bytes().to_vec(),
-            any_case: false,
             shape: Shape::Token(token),
         }));
         let mut by_first = vec![Vec::new(); 256];
         for (index, rule) in rules.iter().enumerate() {
-            for first in rule.firsts() {
-                if let Some(list) = by_first.get_mut(usize::from(first)) {
-                    list.push(index);
-                }
+            let first = rule.anchor.first().copied().unwrap_or_default();
+            if let Some(list) = by_first.get_mut(usize::from(first)) {
+                list.push(index);
             }
         }
         // It fails for more patterns than there can be; then what is known by its shape is found
         // by a look at each place.
         let search = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
             .match_kind(MatchKind::LeftmostFirst)
+            .kind(Some(AhoCorasickKind::DFA))
+            .prefilter(false)
             .build(rules.iter().map(|rule| &rule.anchor))
             .ok();
         let longest = rules.iter().map(|rule| rule.anchor.len()).max();
@@ -203,31 +197,11 @@ impl Default for Rules {
 }
 
 impl Rule {
-    fn firsts(&self) -> Vec<u8> {
-        let first = self.anchor.first().copied();
-        let mut firsts: Vec<u8> = first.into_iter().collect();
-        if self.any_case {
-            firsts.extend(first.map(|it| it.to_ascii_uppercase()));
-            firsts.dedup();
-        }
-        firsts
-    }
-
-    /// Whether it begins with these bytes.
-    fn is_like(&self, bytes: &[u8]) -> bool {
-        let anchor = self.anchor.get(..bytes.len()).unwrap_or_default();
-        if self.any_case {
-            anchor.eq_ignore_ascii_case(bytes)
-        } else {
-            anchor == bytes
-        }
-    }
-
     /// Whether it stands at the beginning of these bytes.
     fn stands(&self, bytes: &[u8]) -> Stands {
         let size = bytes.len().min(self.anchor.len());
         match bytes.get(..size) {
-            Some(beginning) if self.is_like(beginning) => {
+            Some(beginning) if self.anchor.starts_with(beginning) => {
                 if size == self.anchor.len() {
                     Stands::Whole
                 } else {
@@ -237,6 +211,20 @@ impl Rule {
             _ => Stands::No,
         }
     }
+}
+
+/// As it stands; in small letters, capitals, and with a capital at each word if that is no matter.
+fn spellings(anchor: &str, any_case: bool) -> impl Iterator<Item = String> {
+    let words: Vec<String> = anchor
+        .split('-')
+        .map(|word| {
+            let (first, rest) = word.split_at(word.len().min(1));
+            format!("{}{rest}", first.to_ascii_uppercase())
+        })
+        .collect();
+    let others = [anchor.to_ascii_uppercase(), words.join("-")];
+    let others = others.into_iter().filter(move |_| any_case);
+    std::iter::once(anchor.to_owned()).chain(others)
 }
 
 /// How much of an anchor is there.
