@@ -115,6 +115,21 @@ pub struct ExecuteReply {
 }
 
 impl ExecuteReply {
+    /// Changes the texts that tell how the cell ended: what `change` gives takes the place of each.
+    pub fn change_texts(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
+        let mut texts = vec![&mut self.ename, &mut self.evalue];
+        texts.extend(&mut self.traceback);
+        texts.extend(&mut self.user_expressions);
+        if let Some(report) = &mut self.warmcell {
+            texts.extend(report.error.as_mut().map(|error| &mut error.line));
+        }
+        for text in texts {
+            if let Some(changed) = change(text) {
+                *text = changed;
+            }
+        }
+    }
+
     /// Reads a reply.
     ///
     /// # Errors

@@ -22,9 +22,13 @@ pub enum Part<'a> {
 }
 
 impl Part<'_> {
-    /// Whether it erases the line behind the cursor, or all of it.
-    pub fn erases_line(&self) -> bool {
-        matches!(self, Self::Escape(b"\x1b[K" | b"\x1b[0K" | b"\x1b[2K"))
+    /// Whether it erases the line, and all of it: otherwise what is behind the cursor.
+    pub fn erases_line(&self) -> Option<bool> {
+        match self {
+            Self::Escape(b"\x1b[K" | b"\x1b[0K") => Some(false),
+            Self::Escape(b"\x1b[2K") => Some(true),
+            _ => None,
+        }
     }
 }
 

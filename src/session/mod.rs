@@ -25,6 +25,7 @@ mod following;
 mod idle;
 mod interrupting;
 mod keeper;
+mod last_words;
 mod ledger;
 mod name;
 mod page;

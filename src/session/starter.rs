@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::config::{Caller, Had, ProcessLimits};
 use crate::environment::{Candidate, Interpreter, candidates, scrub, with_harmless_programs};
 use crate::kernel::{FrameBudget, Kernel};
+use crate::output::redact::Rules;
 use crate::provisioner::{KernelRequest, ProvisionError, Provisioner};
 
 /// Starts the kernels of one session.
@@ -15,6 +16,7 @@ pub(super) struct Starter {
     means: Arc<Means>,
     request: KernelRequest,
     commands: Variables,
+    rules: Rules,
     /// The Python of the kernels that were started.
     interpreter: Option<Interpreter>,
     /// What its kernels do not have of the limits that were asked for was told.
@@ -43,6 +45,8 @@ struct Environments {
     kernel: Vec<(String, String)>,
     /// Of commands that tools run.
     commands: Vec<(String, String)>,
+    /// What is masked in all that comes of its cells.
+    rules: Rules,
 }
 
 /// Makes the environments from the caller's: scrubbed, with what keeps programs from waiting for a
@@ -62,6 +66,8 @@ fn environments(
             "variables that the kernel does not see"
         );
     }
+    let secrets = scrubbed.secrets.iter();
+    let rules = Rules::new(secrets.map(|(name, value)| (name.as_str(), value.as_str())));
     let mut kept = scrubbed.kept;
     kept.retain(|(name, _)| name != "PWD");
     kept.push(("PWD".to_owned(), place.display().to_string()));
@@ -74,7 +80,11 @@ fn environments(
         Some((_, path)) => *path = tools,
         None => kernel.push(("PYTHONPATH".to_owned(), tools)),
     }
-    Environments { kernel, commands }
+    Environments {
+        kernel,
+        commands,
+        rules,
+    }
 }
 
 impl Starter {
@@ -101,6 +111,7 @@ impl Starter {
                 foreign: caller.kernel.clone().map(Arc::new),
             },
             commands: Arc::new(made.commands),
+            rules: made.rules,
             means,
             interpreter: None,
             limits_told: false,
@@ -111,6 +122,11 @@ impl Starter {
     pub(super) async fn start(self) -> Result<Kernel, ProvisionError> {
         let started = self.means.provisioner.start(&self.request).await?;
         Ok(Kernel::new(started, Arc::clone(&self.means.budget))?)
+    }
+
+    /// What is masked in all that comes of its cells.
+    pub(super) fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     /// The environment of commands that tools run.

@@ -25,8 +25,8 @@ use super::untold::Received;
 use super::{Cell, Ended, EventKind, Policy};
 use crate::config::Limits;
 use crate::execution::{
-    BackgroundOutput, Caps, CellAuthority, CellRun, CellTask, Cost, How, Interrupt, LiveSender,
-    LossReason, Outcome, Progress, Stop, Story, Successor, outcome_of, run,
+    Caps, CellAuthority, CellRun, CellTask, Cost, How, Interrupt, LiveSender, LossReason, Outcome,
+    Progress, Stop, Story, Successor, outcome_of, run,
 };
 use crate::folders::OwnFolder;
 use crate::ids::random_hex;
@@ -331,6 +331,7 @@ impl Worker {
         self.keeper.give(cell.wishes.stores_history());
         progress.kernel(self.keeper.report());
         let watcher = OutputEvents::new(shared, number);
+        let rules = self.keeper.starter.rules().clone();
         let keeper = &mut self.keeper;
         let mut interrupting = |stop: Stop| keeper.interrupted(stop.reason());
         run(CellTask {
@@ -350,6 +351,7 @@ impl Worker {
             authority: &authority,
             progress,
             caps: self.terms.caps,
+            rules: (!cell.unmasked).then_some(rules),
             live,
             watcher: Some(Box::new(watcher)),
             wishes: &cell.wishes,
@@ -368,6 +370,7 @@ impl Worker {
         let execution_count = self.keeper.execution_count();
         let earlier_loss = self.keeper.untold();
         let background = self.keeper.background(run.background.take());
+        run.redacted += background.masked;
         self.keeper.notice_trouble();
         let mut warnings = self.keeper.notices();
         let killed = Death::Ended;
@@ -417,8 +420,7 @@ impl Worker {
             earlier_loss,
             loss,
             successor,
-            background: background
-                .map(|(text, bytes_total)| BackgroundOutput { text, bytes_total }),
+            background: background.told(),
             warnings,
         };
         outcome_of(run, story)

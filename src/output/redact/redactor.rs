@@ -102,16 +102,9 @@ impl Redactor {
             if self.within.is_some() && !self.leave(ended, tell) {
                 return;
             }
-            let Some(at) = self.rules.next(&self.text, self.next) else {
-                let last = self.text.len().saturating_sub(self.rules.longest() - 1);
-                self.next = self.next.max(last);
-                let held = if ended {
-                    self.text.len()
-                } else {
-                    self.rules
-                        .begun(&self.text, self.next.max(self.done), false)
-                };
-                self.keep(held, tell);
+            let Some(at) = self.rules.next(&self.text, self.next, ended) else {
+                self.next = self.text.len();
+                self.keep(self.text.len(), tell);
                 return;
             };
             match self.verdict(at, ended) {
@@ -123,7 +116,7 @@ impl Redactor {
                 }
                 Verdict::Wait => {
                     self.next = at;
-                    let held = self.rules.begun(&self.text, at.max(self.done), true);
+                    let held = self.rules.begun(&self.text, at.max(self.done));
                     self.keep(held, tell);
                     return;
                 }

@@ -1,6 +1,6 @@
 //! What is looked for, and where it begins.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
@@ -15,10 +15,15 @@ const MOST_VALUES: usize = 256;
 
 /// The known shapes of secrets, and the values that one session hides. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Rules(Arc<Inner>);
+pub struct Rules {
+    /// The same for all, and made once: that takes a while.
+    shapes: &'static Set,
+    values: Option<Arc<Set>>,
+}
 
+/// Things that are looked for together.
 #[derive(Debug)]
-struct Inner {
+struct Set {
     search: Option<AhoCorasick>,
     /// By their order they are tried at one place.
     rules: Vec<Rule>,
@@ -26,6 +31,23 @@ struct Inner {
     by_first: Vec<Vec<usize>>,
     longest: usize,
 }
+
+static SHAPES: LazyLock<Set> = LazyLock::new(|| {
+    let anchors = shapes::ANCHORS
+        .iter()
+        .flat_map(|(anchor, any_case, shape)| {
+            spellings(anchor, *any_case).map(|anchor| Rule {
+                anchor: anchor.into_bytes(),
+                shape: shape.clone(),
+            })
+        });
+    let tokens = TOKENS.iter().map(|token| Rule {
+        anchor: token.prefix.as_bytes().to_vec(),
+        shape: Shape::Token(token),
+    });
+    // Words begin with most letters: to look for these first would take longer than one automaton.
+    Set::new(anchors.chain(tokens).collect(), AhoCorasickKind::DFA, false)
+});
 
 /// One thing that is looked for.
 #[derive(Debug)]
@@ -59,7 +81,7 @@ impl Rules {
     /// The known shapes, and the values of these variables (name, value) where they look like
     /// secrets; the first 256 of them.
     pub fn new<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let mut rules: Vec<Rule> = variables
+        let mut values: Vec<Rule> = variables
             .into_iter()
             .map(|(name, value)| values::forms(name, value))
             .filter(|forms| !forms.is_empty())
@@ -71,72 +93,29 @@ impl Rules {
             })
             .collect();
         // The longest first: one may begin with another.
-        rules.sort_by_key(|rule| std::cmp::Reverse(rule.shape.value_bytes()));
-        for (anchor, any_case, shape) in shapes::ANCHORS {
-            rules.extend(spellings(anchor, *any_case).map(|anchor| Rule {
-                anchor: anchor.into_bytes(),
-                shape: shape.clone(),
-            }));
+        values.sort_by_key(|rule| std::cmp::Reverse(rule.shape.value_bytes()));
+        let kind = AhoCorasickKind::ContiguousNFA;
+        Self {
+            shapes: &SHAPES,
+            values: (!values.is_empty()).then(|| Arc::new(Set::new(values, kind, true))),
         }
-        rules.extend(TOKENS.iter().map(|token| Rule {
-            anchor: token.prefix.as_bytes().to_vec(),
-            shape: Shape::Token(token),
-        }));
-        let mut by_first = vec![Vec::new(); 256];
-        for (index, rule) in rules.iter().enumerate() {
-            let first = rule.anchor.first().copied().unwrap_or_default();
-            if let Some(list) = by_first.get_mut(usize::from(first)) {
-                list.push(index);
-            }
-        }
-        // It fails for more patterns than there can be; then what is known by its shape is found
-        // by a look at each place.
-        let search = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostFirst)
-            .kind(Some(AhoCorasickKind::DFA))
-            .prefilter(false)
-            .build(rules.iter().map(|rule| &rule.anchor))
-            .ok();
-        let longest = rules.iter().map(|rule| rule.anchor.len()).max();
-        Self(Arc::new(Inner {
-            search,
-            rules,
-            by_first,
-            longest: longest.unwrap_or(1),
-        }))
     }
 
-    /// The longest anchor.
-    pub(super) fn longest(&self) -> usize {
-        self.0.longest
+    fn sets(&self) -> impl Iterator<Item = &Set> {
+        // A known value goes before what only looks like a secret.
+        self.values.as_deref().into_iter().chain([self.shapes])
     }
 
     /// The next place from `from` on where something may begin.
-    pub(super) fn next(&self, text: &[u8], from: usize) -> Option<usize> {
-        match &self.0.search {
-            Some(search) => search
-                .find(Input::new(text).span(from.min(text.len())..text.len()))
-                .map(|found| found.start()),
-            None => (from < text.len()).then_some(from),
-        }
+    pub(super) fn next(&self, text: &[u8], from: usize, ended: bool) -> Option<usize> {
+        let places = self.sets().filter_map(|set| set.next(text, from, ended));
+        places.min()
     }
 
     /// Whether a secret begins at this place.
     pub(super) fn judge(&self, text: &[u8], at: usize, ended: bool) -> Verdict {
-        let rest = text.get(at..).unwrap_or_default();
-        for rule in self.at(text, at) {
-            let verdict = match rule.stands(rest) {
-                Stands::No => continue,
-                Stands::Begun if ended || !rule.shape.may_begin(text, at) => continue,
-                Stands::Begun if rule.shape.is_masked_whole() => Verdict::More,
-                Stands::Begun => Verdict::Wait,
-                Stands::Whole => rule.shape.judge(text, at, rule.anchor.len(), ended),
-            };
-            if verdict != Verdict::No {
-                return verdict;
-            }
-        }
-        Verdict::No
+        let verdicts = self.sets().map(|set| set.judge(text, at, ended));
+        first_of(verdicts)
     }
 
     /// The first known value that begins in a part of the text.
@@ -146,29 +125,103 @@ impl Rules {
         places: std::ops::Range<usize>,
         ended: bool,
     ) -> Verdict {
-        for at in places {
-            for rule in self.at(text, at) {
-                if !matches!(rule.shape, Shape::Value(_)) {
-                    continue;
-                }
-                match rule.shape.judge(text, at, rule.anchor.len(), ended) {
-                    Verdict::No => {}
-                    verdict => return verdict,
-                }
-            }
-        }
-        Verdict::No
+        let Some(values) = &self.values else {
+            return Verdict::No;
+        };
+        first_of(places.map(|at| values.judge(text, at, ended)))
     }
 
-    /// Where, from `from` on, the text ends with the beginning of an anchor that is masked itself;
-    /// if asked for, with all of it.
-    pub(super) fn begun(&self, text: &[u8], from: usize, whole_too: bool) -> usize {
-        let first = from.max(text.len().saturating_sub(self.0.longest));
+    /// Where, from `from` on, the text ends with the beginning of something that is masked from there.
+    pub(super) fn begun(&self, text: &[u8], from: usize) -> usize {
+        let places = self.sets().map(|set| {
+            let is_masked = |rule: &Rule| rule.shape.is_masked_whole();
+            set.begun(text, from, true, is_masked)
+        });
+        places.min().unwrap_or(text.len())
+    }
+}
+
+/// The first that is something.
+fn first_of(mut verdicts: impl Iterator<Item = Verdict>) -> Verdict {
+    verdicts
+        .find(|verdict| *verdict != Verdict::No)
+        .unwrap_or(Verdict::No)
+}
+
+impl Default for Rules {
+    /// The known shapes alone.
+    fn default() -> Self {
+        Self::new([])
+    }
+}
+
+impl Set {
+    fn new(rules: Vec<Rule>, kind: AhoCorasickKind, prefilter: bool) -> Self {
+        let mut by_first = vec![Vec::new(); 256];
+        for (index, rule) in rules.iter().enumerate() {
+            let first = rule.anchor.first().copied().unwrap_or_default();
+            if let Some(list) = by_first.get_mut(usize::from(first)) {
+                list.push(index);
+            }
+        }
+        // It fails for more patterns than there can be; then there is a look at each place.
+        let search = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostFirst)
+            .kind(Some(kind))
+            .prefilter(prefilter)
+            .build(rules.iter().map(|rule| &rule.anchor))
+            .ok();
+        let longest = rules.iter().map(|rule| rule.anchor.len()).max();
+        Self {
+            search,
+            rules,
+            by_first,
+            longest: longest.unwrap_or(1),
+        }
+    }
+
+    fn next(&self, text: &[u8], from: usize, ended: bool) -> Option<usize> {
+        let whole = match &self.search {
+            Some(search) => search
+                .find(Input::new(text).span(from.min(text.len())..text.len()))
+                .map(|found| found.start()),
+            None => (from < text.len()).then_some(from),
+        };
+        if ended {
+            return whole;
+        }
+        // What has begun before and is not whole yet goes before.
+        let begun = self.begun(text, from, false, |_| true);
+        let first = whole.map_or(begun, |whole| whole.min(begun));
+        (first < text.len()).then_some(first)
+    }
+
+    fn judge(&self, text: &[u8], at: usize, ended: bool) -> Verdict {
+        let rest = text.get(at..).unwrap_or_default();
+        first_of(self.at(text, at).map(|rule| match rule.stands(rest) {
+            Stands::No => Verdict::No,
+            Stands::Begun if ended || !rule.shape.may_begin(text, at) => Verdict::No,
+            Stands::Begun if rule.shape.is_masked_whole() => Verdict::More,
+            Stands::Begun => Verdict::Wait,
+            Stands::Whole => rule.shape.judge(text, at, rule.anchor.len(), ended),
+        }))
+    }
+
+    /// Where, from `from` on, the text ends with the beginning of an anchor; if asked for, with all of
+    /// it.
+    fn begun(
+        &self,
+        text: &[u8],
+        from: usize,
+        whole_too: bool,
+        counts: impl Fn(&Rule) -> bool,
+    ) -> usize {
+        let first = from.max(text.len().saturating_sub(self.longest));
         (first..text.len())
             .find(|at| {
                 let rest = text.get(*at..).unwrap_or_default();
                 self.at(text, *at).any(|rule| {
-                    rule.shape.is_masked_whole()
+                    counts(rule)
                         && match rule.stands(rest) {
                             Stands::No => false,
                             Stands::Begun => true,
@@ -182,17 +235,10 @@ impl Rules {
 
     fn at(&self, text: &[u8], at: usize) -> impl Iterator<Item = &Rule> {
         let first = text.get(at).copied().unwrap_or_default();
-        let list = self.0.by_first.get(usize::from(first));
+        let list = self.by_first.get(usize::from(first));
         list.into_iter()
             .flatten()
-            .filter_map(|index| self.0.rules.get(*index))
-    }
-}
-
-impl Default for Rules {
-    /// The known shapes alone.
-    fn default() -> Self {
-        Self::new([])
+            .filter_map(|index| self.rules.get(*index))
     }
 }
 

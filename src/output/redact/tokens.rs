@@ -75,7 +75,7 @@ pub(super) const TOKENS: &[Token] = &[
         ..token("ASIA", Class::Alnum, 16, "aws-key")
     },
     token("AIza", Class::Dashed, 30, "api-key"),
-    token("gAAAA", Class::Token68, 20, "api-key"),
+    token("gAAAAAB", Class::Dashed, 20, "api-key"),
     token("sk_live_", Class::Alnum, 10, "api-key"),
     token("sk_test_", Class::Alnum, 10, "api-key"),
     token("rk_live_", Class::Alnum, 10, "api-key"),
