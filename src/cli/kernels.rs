@@ -181,6 +181,7 @@ impl Remote {
             stream: !arguments.detach,
             quiet: !is_live,
             detach: arguments.detach,
+            no_redact: cell.unmasked,
             wait: None,
         };
         let running = Running {

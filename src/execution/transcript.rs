@@ -1,7 +1,7 @@
 //! What a reader of a result sees of a stream, with what was shown in between.
 
 use crate::output::redact::Rules;
-use crate::output::{Part, Pipe, Redraws, Window, Windowed};
+use crate::output::{Part, Pipe, Redraws, Window, Windowed, plain};
 
 /// Displays whose text stands in a result; of more their number is told.
 const MOST_SHOWN: usize = 1_000;
@@ -84,6 +84,7 @@ impl Transcript {
             self.more += 1;
             return;
         }
+        let text = plain(text);
         let mut end = text.len().min(TEXT_BYTES);
         while !text.is_char_boundary(end) {
             end -= 1;
@@ -208,7 +209,7 @@ mod tests {
         // `10 %` and the `\r`.
         assert_eq!(
             (windowed.total, windowed.omitted, windowed.captured),
-            (35, 5, 30)
+            (36, 5, 31)
         );
     }
 }

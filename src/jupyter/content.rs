@@ -122,6 +122,7 @@ impl ExecuteReply {
         texts.extend(&mut self.user_expressions);
         if let Some(report) = &mut self.warmcell {
             texts.extend(report.error.as_mut().map(|error| &mut error.line));
+            texts.extend(report.exit.as_mut().and_then(|exit| exit.text.as_mut()));
         }
         for text in texts {
             if let Some(changed) = change(text) {

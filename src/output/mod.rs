@@ -23,7 +23,7 @@ mod window;
 
 pub use ansi::{Ansi, Part, strip};
 pub use characters::Characters;
-pub use pipe::{Pipe, clean};
+pub use pipe::{Pipe, clean, plain};
 pub use redraws::Redraws;
 pub use tail::Tail;
 pub use window::{Window, Windowed};

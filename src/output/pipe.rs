@@ -125,15 +125,20 @@ impl Pipe {
 
 /// A text without control sequences and secrets, and how many of these there were.
 pub fn clean(rules: Option<&Rules>, text: &str) -> (String, u64) {
-    let plain = if text.bytes().any(|byte| byte == 0x1b || byte == 0xc2) {
+    let text = plain(text);
+    match rules {
+        Some(rules) => Redactor::once(rules, &text),
+        None => (text, 0),
+    }
+}
+
+/// A text without control sequences.
+pub fn plain(text: &str) -> String {
+    if text.contains(|sign: char| sign == '\x1b' || ('\u{80}'..='\u{9f}').contains(&sign)) {
         // What was text before is text without its sequences.
         String::from_utf8_lossy(&strip(text.as_bytes())).into_owned()
     } else {
         text.to_owned()
-    };
-    match rules {
-        Some(rules) => Redactor::once(rules, &plain),
-        None => (plain, 0),
     }
 }
 

@@ -26,6 +26,7 @@ mod command_streams;
 mod conformance;
 mod documentation;
 mod endings;
+mod envelope;
 mod exits;
 mod folders_swept;
 mod foreign;
