@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::args::ExecArguments;
 use crate::client::{ClientError, Handing, Home, RemoteCell, Taken};
 use crate::config::{Caller, ProcessLimits};
-use crate::environment::scrub;
+use crate::environment::{HIDDEN, scrub};
 use crate::execution::{
     ErrorClass, Interrupt, KernelReport, LiveEvent, LiveOutput, LiveSender, LossReason, Outcome,
     live_output,
@@ -140,8 +140,7 @@ impl Remote {
             home,
             caller: CallerOrder {
                 cwd: here.unwrap_or_else(|| caller.cwd.clone()),
-                // What a kernel may not see need not travel.
-                environment: scrub(caller.environment).kept,
+                environment: travelling(caller.environment),
                 umask: Some(caller.umask),
                 limits: Some(LimitsOrder(limits.bounds)),
                 nice: limits.nice.map(NiceOrder),
@@ -196,6 +195,14 @@ impl Remote {
             outcome: Box::pin(running.outcome(order, sender)),
         }
     }
+}
+
+/// What a kernel may not see need not travel, but what is known of it without knowing it.
+fn travelling(environment: Vec<(String, String)>) -> Vec<(String, String)> {
+    let hidden = environment.iter().find(|(name, _)| name == HIDDEN).cloned();
+    let mut travelling = scrub(environment).kept;
+    travelling.extend(hidden);
+    travelling
 }
 
 /// What is told of a session that was made for a cell, once that has begun in this kernel: until then

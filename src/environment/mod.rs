@@ -16,4 +16,4 @@ pub use kernelspec_paths::{environment_prefix, kernelspec_folders, user_data};
 pub use kernelspecs::{
     InstalledKernelspec, Kernelspecs, UnknownKernel, foreign_kernel, kernelspecs,
 };
-pub use scrub::{Scrubbed, harmless_programs, scrub, with_harmless_programs};
+pub use scrub::{HIDDEN, Scrubbed, harmless_programs, scrub, with_harmless_programs};

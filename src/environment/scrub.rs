@@ -86,6 +86,10 @@ const HARMLESS_PROGRAMS: &[(&str, &str)] = &[
     ("PYTHONUTF8", "1"),
 ];
 
+/// A variable that holds fingerprints of secrets that were taken out of an environment before, several
+/// with commas between. No kernel sees it.
+pub const HIDDEN: &str = "WARMCELL_HIDDEN";
+
 /// A caller's environment, divided.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Scrubbed {

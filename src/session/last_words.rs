@@ -51,11 +51,14 @@ fn whole_words(text: &str, total: u64) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use crate::output::redact::Hidden;
+
     use super::*;
 
     #[test]
     fn secrets_are_masked_also_where_the_beginning_was_cut() {
-        let rules = Rules::new([("A_TOKEN", "hunter2-hunter2")]);
+        let hidden = Hidden::of([7; 16], [("A_TOKEN", "hunter2-hunter2")]);
+        let rules = Rules::new([hidden]);
         let mut words = LastWords::default();
         words.keep("r2-hunter2 and hunter2-hunter2\n", 1_000, &rules);
         words.keep("\x1b[1mghp_0123456789abc\x1b[0m", 29, &rules);

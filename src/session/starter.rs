@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::{Caller, Had, ProcessLimits};
-use crate::environment::{Candidate, Interpreter, candidates, scrub, with_harmless_programs};
+use crate::environment::{
+    Candidate, HIDDEN, Interpreter, candidates, scrub, with_harmless_programs,
+};
+use crate::ids::random_key;
 use crate::kernel::{FrameBudget, Kernel};
-use crate::output::redact::Rules;
+use crate::output::redact::{Hidden, Rules};
 use crate::provisioner::{KernelRequest, ProvisionError, Provisioner};
 
 /// Starts the kernels of one session.
@@ -17,6 +20,8 @@ pub(super) struct Starter {
     request: KernelRequest,
     commands: Variables,
     rules: Rules,
+    /// What its caller's environment says of secrets that were taken out of it.
+    hidden: String,
     /// The Python of the kernels that were started.
     interpreter: Option<Interpreter>,
     /// What its kernels do not have of the limits that were asked for was told.
@@ -67,7 +72,9 @@ fn environments(
         );
     }
     let secrets = scrubbed.secrets.iter();
-    let rules = Rules::new(secrets.map(|(name, value)| (name.as_str(), value.as_str())));
+    let secrets = secrets.map(|(name, value)| (name.as_str(), value.as_str()));
+    let rules = Rules::new([Hidden::of(random_key(), secrets)]);
+    let rules = fingerprints(caller).fold(rules, Rules::and);
     let mut kept = scrubbed.kept;
     kept.retain(|(name, _)| name != "PWD");
     kept.push(("PWD".to_owned(), place.display().to_string()));
@@ -85,6 +92,17 @@ fn environments(
         commands,
         rules,
     }
+}
+
+/// What of a caller's environment was hidden before it came here.
+fn fingerprints(caller: &Caller) -> impl Iterator<Item = Hidden> {
+    hidden_text(caller).split(',').filter_map(Hidden::parse)
+}
+
+fn hidden_text(caller: &Caller) -> &str {
+    let mut variables = caller.environment.iter();
+    let hidden = variables.find(|(name, _)| name == HIDDEN);
+    hidden.map_or("", |(_, text)| text)
 }
 
 impl Starter {
@@ -112,6 +130,7 @@ impl Starter {
             },
             commands: Arc::new(made.commands),
             rules: made.rules,
+            hidden: hidden_text(caller).to_owned(),
             means,
             interpreter: None,
             limits_told: false,
@@ -124,9 +143,20 @@ impl Starter {
         Ok(Kernel::new(started, Arc::clone(&self.means.budget))?)
     }
 
-    /// What is masked in all that comes of its cells.
+    /// What is masked in all that comes of its kernels.
     pub(super) fn rules(&self) -> &Rules {
         &self.rules
+    }
+
+    /// And in what comes of a cell of this caller.
+    pub(super) fn rules_for(&self, caller: Option<&Caller>) -> Rules {
+        let rules = self.rules.clone();
+        match caller {
+            Some(caller) if hidden_text(caller) != self.hidden => {
+                fingerprints(caller).fold(rules, Rules::and)
+            }
+            _ => rules,
+        }
     }
 
     /// The environment of commands that tools run.

@@ -331,7 +331,7 @@ impl Worker {
         self.keeper.give(cell.wishes.stores_history());
         progress.kernel(self.keeper.report());
         let watcher = OutputEvents::new(shared, number);
-        let rules = self.keeper.starter.rules().clone();
+        let rules = self.keeper.starter.rules_for(cell.caller.as_deref());
         let keeper = &mut self.keeper;
         let mut interrupting = |stop: Stop| keeper.interrupted(stop.reason());
         run(CellTask {

@@ -186,6 +186,45 @@ async fn a_bar_that_is_drawn_again_and_again_does_not_push_the_rest_out() {
 }
 
 #[test]
+fn the_command_line_knows_values_again_that_it_does_not_hold() {
+    let place = Place::new();
+    let code = "import base64\ns = 'correct horse' + ' 1 battery'\nprint(s, base64.b64encode(s.encode()).decode())";
+    let masked = "[redacted:environment] [redacted:environment]";
+    for session in [&[][..], &["-s", "a"]] {
+        let mut command = place.exec(session);
+        command
+            .arg(code)
+            .env("MY_PASSWORD", "correct horse 1 battery");
+        let output = finish(&mut command);
+        assert!(
+            text(&output.stdout).starts_with(masked),
+            "{}",
+            text(&output.stdout)
+        );
+    }
+    // Another caller of the same session hides other values.
+    let mut command = place.exec(&["-s", "a", "print(s, 'another ' + 'Secret 2')"]);
+    let output = finish(command.env("OTHER_TOKEN", "another Secret 2"));
+    assert_eq!(
+        text(&output.stdout),
+        "[redacted:environment] [redacted:environment]\n"
+    );
+    // Neither kernels nor the processes around them hold a value; kernels see no fingerprint either.
+    let mut command = place.exec(&[
+        "-s",
+        "a",
+        "import os, glob\nfor path in glob.glob('/proc/[0-9]*/environ'):\n    try:\n        data = open(path, 'rb').read()\n    except OSError:\n        continue\n    if b'marked' in data and b'warmcell' in open(path.replace('environ', 'cmdline'), 'rb').read():\n        print(path)\n'WARMCELL_HIDDEN' in os.environ",
+    ]);
+    let output = finish(command.env("OTHER_TOKEN", "a marked Secret 3"));
+    assert_eq!(text(&output.stdout), "False\n");
+    assert!(
+        finish(&mut place.warmcell(&["serve", "--stop"]))
+            .status
+            .success()
+    );
+}
+
+#[test]
 fn the_command_line_masks_and_says_so_unless_it_is_told_not_to() {
     let place = Place::new();
     let code = format!("{TOKEN}print('\\x1b[31m' + t + '\\x1b[0m')");

@@ -84,10 +84,7 @@ pub(super) fn is_mixed(word: &[u8]) -> bool {
         u8::is_ascii_uppercase,
         u8::is_ascii_digit,
     ];
-    let has = kinds
-        .iter()
-        .filter(|is| word.iter().any(|byte| is(byte)))
-        .count();
+    let has = kinds.iter().filter(|is| word.iter().any(is)).count();
     word.len() >= 8 && has >= 2
 }
 

@@ -2,7 +2,7 @@
 
 use super::body::BEFORE;
 use super::marker::marker;
-use super::rules::{Found, Rules, Verdict};
+use super::rules::{Found, Next, Rules, Verdict};
 use super::shapes::Rest;
 
 /// Bytes of a PEM block, at most: what begins like one and never ends is not all masked.
@@ -98,11 +98,12 @@ impl Redactor {
     }
 
     fn go_on(&mut self, ended: bool, tell: &mut impl FnMut(Edit<'_>)) {
+        let mut known = Next::default();
         loop {
             if self.within.is_some() && !self.leave(ended, tell) {
                 return;
             }
-            let Some(at) = self.rules.next(&self.text, self.next, ended) else {
+            let Some(at) = self.rules.next(&self.text, self.next, ended, &mut known) else {
                 self.next = self.text.len();
                 self.keep(self.text.len(), tell);
                 return;

@@ -1,24 +1,20 @@
 //! What is looked for, and where it begins.
 
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
+use super::hidden::Hidden;
 use super::shapes::{self, Shape};
 use super::tokens::TOKENS;
-use super::values;
-
-/// Bytes of a value by which it is found.
-const ANCHOR: usize = 16;
-/// Values of variables that are looked for.
-const MOST_VALUES: usize = 256;
 
 /// The known shapes of secrets, and the values that one session hides. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Rules {
     /// The same for all, and made once: that takes a while.
     shapes: &'static Set,
-    values: Option<Arc<Set>>,
+    values: Vec<Arc<Hidden>>,
 }
 
 /// Things that are looked for together.
@@ -46,7 +42,7 @@ static SHAPES: LazyLock<Set> = LazyLock::new(|| {
         shape: Shape::Token(token),
     });
     // Words begin with most letters: to look for these first would take longer than one automaton.
-    Set::new(anchors.chain(tokens).collect(), AhoCorasickKind::DFA, false)
+    Set::new(anchors.chain(tokens).collect())
 });
 
 /// One thing that is looked for.
@@ -78,67 +74,81 @@ pub(super) struct Found {
 }
 
 impl Rules {
-    /// The known shapes, and the values of these variables (name, value) where they look like
-    /// secrets; the first 256 of them.
-    pub fn new<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let mut values: Vec<Rule> = variables
-            .into_iter()
-            .map(|(name, value)| values::forms(name, value))
-            .filter(|forms| !forms.is_empty())
-            .take(MOST_VALUES)
-            .flatten()
-            .map(|value| Rule {
-                anchor: value.get(..ANCHOR).unwrap_or(&value).to_vec(),
-                shape: Shape::Value(value),
-            })
-            .collect();
-        // The longest first: one may begin with another.
-        values.sort_by_key(|rule| std::cmp::Reverse(rule.shape.value_bytes()));
-        let kind = AhoCorasickKind::ContiguousNFA;
+    /// The known shapes, and the values behind these fingerprints.
+    pub fn new(hidden: impl IntoIterator<Item = Hidden>) -> Self {
+        let hidden = hidden.into_iter().filter(|hidden| !hidden.is_empty());
         Self {
             shapes: &SHAPES,
-            values: (!values.is_empty()).then(|| Arc::new(Set::new(values, kind, true))),
+            values: hidden.map(Arc::new).collect(),
         }
     }
 
-    fn sets(&self) -> impl Iterator<Item = &Set> {
-        // A known value goes before what only looks like a secret.
-        self.values.as_deref().into_iter().chain([self.shapes])
+    /// And those that somebody else hides.
+    #[must_use]
+    pub fn and(mut self, hidden: Hidden) -> Self {
+        if !hidden.is_empty() {
+            self.values.push(Arc::new(hidden));
+        }
+        self
     }
 
-    /// The next place from `from` on where something may begin.
-    pub(super) fn next(&self, text: &[u8], from: usize, ended: bool) -> Option<usize> {
-        let places = self.sets().filter_map(|set| set.next(text, from, ended));
-        places.min()
+    /// The next place from `from` on where something may begin; `known` is what was found before in this
+    /// text, from an earlier place.
+    pub(super) fn next(
+        &self,
+        text: &[u8],
+        from: usize,
+        ended: bool,
+        known: &mut Next,
+    ) -> Option<usize> {
+        if known.value.is_none_or(|at| at < from) {
+            let values = self.values.iter();
+            let values = values.filter_map(|hidden| hidden.next(text, from, ended));
+            known.value = Some(values.min().unwrap_or(usize::MAX));
+        }
+        if known.shape.is_none_or(|at| at < from) {
+            let shape = self.shapes.next(text, from, ended);
+            known.shape = Some(shape.unwrap_or(usize::MAX));
+        }
+        let next = known.value.min(known.shape)?;
+        (next < text.len()).then_some(next)
     }
 
     /// Whether a secret begins at this place.
     pub(super) fn judge(&self, text: &[u8], at: usize, ended: bool) -> Verdict {
-        let verdicts = self.sets().map(|set| set.judge(text, at, ended));
-        first_of(verdicts)
+        // A known value goes before what only looks like a secret.
+        match self.value_within(text, at..at + 1, ended) {
+            Verdict::No => self.shapes.judge(text, at, ended),
+            verdict => verdict,
+        }
     }
 
     /// The first known value that begins in a part of the text.
-    pub(super) fn value_within(
-        &self,
-        text: &[u8],
-        places: std::ops::Range<usize>,
-        ended: bool,
-    ) -> Verdict {
-        let Some(values) = &self.values else {
+    pub(super) fn value_within(&self, text: &[u8], places: Range<usize>, ended: bool) -> Verdict {
+        if self.values.is_empty() {
             return Verdict::No;
+        }
+        let values = |at| {
+            let values = self.values.iter();
+            values.map(move |hidden| hidden.judge(text, at, ended))
         };
-        first_of(places.map(|at| values.judge(text, at, ended)))
+        first_of(places.flat_map(values))
     }
 
     /// Where, from `from` on, the text ends with the beginning of something that is masked from there.
     pub(super) fn begun(&self, text: &[u8], from: usize) -> usize {
-        let places = self.sets().map(|set| {
-            let is_masked = |rule: &Rule| rule.shape.is_masked_whole();
-            set.begun(text, from, true, is_masked)
-        });
-        places.min().unwrap_or(text.len())
+        let is_masked = |rule: &Rule| rule.shape.is_masked_whole();
+        let shapes = self.shapes.begun(text, from, true, is_masked);
+        let values = self.values.iter().map(|hidden| hidden.begun(text, from));
+        values.fold(shapes, usize::min)
     }
+}
+
+/// Where something may begin next, as far as that was looked for: nothing does at the largest number.
+#[derive(Debug, Default)]
+pub(super) struct Next {
+    value: Option<usize>,
+    shape: Option<usize>,
 }
 
 /// The first that is something.
@@ -156,7 +166,7 @@ impl Default for Rules {
 }
 
 impl Set {
-    fn new(rules: Vec<Rule>, kind: AhoCorasickKind, prefilter: bool) -> Self {
+    fn new(rules: Vec<Rule>) -> Self {
         let mut by_first = vec![Vec::new(); 256];
         for (index, rule) in rules.iter().enumerate() {
             let first = rule.anchor.first().copied().unwrap_or_default();
@@ -167,8 +177,8 @@ impl Set {
         // It fails for more patterns than there can be; then there is a look at each place.
         let search = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostFirst)
-            .kind(Some(kind))
-            .prefilter(prefilter)
+            .kind(Some(AhoCorasickKind::DFA))
+            .prefilter(false)
             .build(rules.iter().map(|rule| &rule.anchor))
             .ok();
         let longest = rules.iter().map(|rule| rule.anchor.len()).max();
@@ -187,7 +197,7 @@ impl Set {
                 .map(|found| found.start()),
             None => (from < text.len()).then_some(from),
         };
-        if ended {
+        if ended || whole.is_some_and(|at| at + self.longest <= text.len()) {
             return whole;
         }
         // What has begun before and is not whole yet goes before.

@@ -4,9 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 /// Values longer than this are no secrets but files.
-const LONGEST: usize = 64 * 1_024;
+pub(super) const LONGEST: usize = 64 * 1_024;
 /// Shorter ones are words and numbers that stand everywhere.
-const SHORTEST: usize = 8;
+pub(super) const SHORTEST: usize = 8;
 /// Names that end like this hold places, although they speak of secrets.
 const PLACES: &[&str] = &["_SOCK", "_FILE", "_PATH", "_DIR", "_HOME", "_URL_FILE"];
 
