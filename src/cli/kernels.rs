@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::args::ExecArguments;
+use super::surroundings::hidden;
 use crate::client::{ClientError, Handing, Home, RemoteCell, Taken};
 use crate::config::{Caller, ProcessLimits};
 use crate::environment::{HIDDEN, scrub};
@@ -197,12 +198,17 @@ impl Remote {
     }
 }
 
-/// What a kernel may not see need not travel, but what is known of it without knowing it.
+/// What a kernel may not see need not travel; only that by which it is known again.
 fn travelling(environment: Vec<(String, String)>) -> Vec<(String, String)> {
-    let hidden = environment.iter().find(|(name, _)| name == HIDDEN).cloned();
-    let mut travelling = scrub(environment).kept;
-    travelling.extend(hidden);
-    travelling
+    let earlier = environment.iter().find(|(name, _)| name == HIDDEN).cloned();
+    let mut scrubbed = scrub(environment);
+    let texts = earlier.map(|(_, text)| text);
+    let texts = texts.into_iter().chain(hidden(&scrubbed.secrets));
+    let texts: Vec<String> = texts.collect();
+    if !texts.is_empty() {
+        scrubbed.kept.push((HIDDEN.to_owned(), texts.join(",")));
+    }
+    scrubbed.kept
 }
 
 /// What is told of a session that was made for a cell, once that has begun in this kernel: until then

@@ -68,13 +68,9 @@ fn with_fingerprints(
     mut kept: Vec<(OsString, OsString)>,
     secrets: &[(String, String)],
 ) -> Vec<(OsString, OsString)> {
-    let pairs = secrets.iter();
-    let pairs = pairs.map(|(name, value)| (name.as_str(), value.as_str()));
-    let hidden = Hidden::of(random_key(), pairs);
-    if hidden.is_empty() {
+    let Some(text) = hidden(secrets) else {
         return kept;
-    }
-    let text = hidden.to_text();
+    };
     match kept.iter_mut().find(|(name, _)| name == HIDDEN) {
         // From before.
         Some((_, earlier)) => {
@@ -84,6 +80,14 @@ fn with_fingerprints(
         None => kept.push((HIDDEN.into(), text.into())),
     }
     kept
+}
+
+/// That by which the values of these variables are known again, if any is a secret.
+pub(super) fn hidden(secrets: &[(String, String)]) -> Option<String> {
+    let pairs = secrets.iter();
+    let pairs = pairs.map(|(name, value)| (name.as_str(), value.as_str()));
+    let hidden = Hidden::of(random_key(), pairs);
+    (!hidden.is_empty()).then(|| hidden.to_text())
 }
 
 /// The environment as others see it: also what is no variable, and what the C library skips.

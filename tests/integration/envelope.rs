@@ -209,11 +209,12 @@ fn the_command_line_knows_values_again_that_it_does_not_hold() {
         text(&output.stdout),
         "[redacted:environment] [redacted:environment]\n"
     );
-    // Neither kernels nor the processes around them hold a value; kernels see no fingerprint either.
+    // Neither kernels nor the processes around them hold a value (the command itself has it from whoever
+    // started it); kernels see no fingerprint either.
     let mut command = place.exec(&[
         "-s",
         "a",
-        "import os, glob\nfor path in glob.glob('/proc/[0-9]*/environ'):\n    try:\n        data = open(path, 'rb').read()\n    except OSError:\n        continue\n    if b'marked' in data and b'warmcell' in open(path.replace('environ', 'cmdline'), 'rb').read():\n        print(path)\n'WARMCELL_HIDDEN' in os.environ",
+        "import os, glob\nfor path in glob.glob('/proc/[0-9]*/environ'):\n    try:\n        data = open(path, 'rb').read()\n    except OSError:\n        continue\n    if b'marked' in data and b'warmcell' in (line := open(path.replace('environ', 'cmdline'), 'rb').read()) and b'exec' not in line:\n        print(path)\n'WARMCELL_HIDDEN' in os.environ",
     ]);
     let output = finish(command.env("OTHER_TOKEN", "a marked Secret 3"));
     assert_eq!(text(&output.stdout), "False\n");
