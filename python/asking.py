@@ -14,6 +14,7 @@ from .own import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 NOBODY = (
@@ -24,9 +25,12 @@ ELSEWHERE = (
     "{name}() cannot be answered: only the code of the cell itself can ask, in the kernel's main "
     "thread and process while the cell runs"
 )
+INTERRUPTED = "{name}() cannot be answered: the cell was interrupted, and is to end"
 NO_ANSWER = "{name}() was not answered: the front end gave no input, or has gone away"
 
 _numbers = count(1)
+# Whether the cell that runs was interrupted: the kernel's.
+was_interrupted: Callable[[], bool] = bool
 
 
 def install() -> None:
@@ -56,6 +60,10 @@ def _ask(name: str, prompt: object, *, password: bool) -> str:
         or shown.cell_of_caller() != request.cell
     ):
         raise EOFError(ELSEWHERE.format(name=name))
+    if was_interrupted():
+        # A debugger catches the interrupt and asks again: then the cell would never end, and its
+        # kernel would be killed for it.
+        raise EOFError(INTERRUPTED.format(name=name))
     text = without_surrogates(cut(exact(str(prompt))))
     # What was printed before is shown before.
     streams.flush()

@@ -42,6 +42,8 @@ def describe(
     if issubclass(type(failure), SystemExit):
         exit_code, text, number = exit_of(failure)
         if exit_code == 0:
+            if _by_name(failure):
+                own["asks_exit"] = True
             return
         if text is not None:
             print_error(text + "\n")
@@ -91,6 +93,17 @@ def exit_of(failure: SystemExit) -> tuple[int, str | None, str | None]:
         return number, None, None
     bits = number.bit_length()
     return number & 255 or 1, None, str(number) if bits < 200 else f"an int of {bits} bits"
+
+
+def _by_name(failure: BaseException) -> bool:
+    """Whether it was ``exit()`` or ``quit()``: what people at a prompt say to leave it."""
+    traceback = traceback_of(failure)
+    while traceback is not None:
+        if traceback.tb_next is None:
+            code = traceback.tb_frame.f_code
+            return code.co_name == "__call__" and "_sitebuiltins" in code.co_filename
+        traceback = traceback.tb_next
+    return False
 
 
 def print_error(text: str) -> None:

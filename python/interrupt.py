@@ -110,6 +110,10 @@ class Interrupts:
         cell = self._cell
         return cell != 0 and unpack_from("<Q", self._page)[0] == cell
 
+    def was_heeded(self) -> bool:
+        """Whether the cell that runs now has been told to end."""
+        return self._heeded and self.named()
+
     def wait_begins(self) -> None:
         """From now on nothing is raised outside the cell's code; see wait_for()."""
         self._waiting = True

@@ -17,6 +17,7 @@ from . import (
     failures,
     frames,
     hooks,
+    ipython,
     monitoring,
     platform_calls,
     reports,
@@ -73,6 +74,7 @@ def made(tools: ModuleType) -> Kernel:
     tools._load = shadow.load  # type: ignore[attr-defined]
     asking.install()
     comms.install()
+    ipython.install()
     carry.install(tools)
     frames.install()
     reports.install()
@@ -105,6 +107,7 @@ class Kernel:
         self._tools = tools
         self._link = Link()
         self._interrupts = Interrupts(self._link)
+        asking.was_interrupted = self._interrupts.was_heeded
         self._guard = Guard()
         self._runner = Runner(main, self._link, self._interrupts, self._guard, tools)
 

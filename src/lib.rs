@@ -1,6 +1,7 @@
 //! Warmcell keeps a Python kernel alive between an agent's calls.
 
 pub mod bridge;
+pub mod check;
 pub mod cli;
 pub mod client;
 pub mod config;

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
@@ -32,6 +33,7 @@ const PACKAGE: &[(&str, &str)] = &[
     ("hooks.py", include_str!("../python/hooks.py")),
     ("interrupt.py", include_str!("../python/interrupt.py")),
     ("introspect.py", include_str!("../python/introspect.py")),
+    ("ipython.py", include_str!("../python/ipython.py")),
     ("job.py", include_str!("../python/job.py")),
     ("kernel.py", include_str!("../python/kernel.py")),
     ("link.py", include_str!("../python/link.py")),
@@ -119,6 +121,71 @@ pub struct StageError {
     pub tried: Vec<String>,
 }
 
+/// The unpacked sources of a manager: made again where somebody has removed or changed them.
+#[derive(Debug)]
+pub struct Sources {
+    bases: Vec<PathBuf>,
+    hermes_tools: String,
+    passed_over: Vec<String>,
+    folder: Mutex<PathBuf>,
+}
+
+impl Sources {
+    /// Unpacks them as [`stage`] does. Blocks for file operations.
+    ///
+    /// # Errors
+    ///
+    /// If no base can be written to.
+    pub fn unpack(bases: Vec<PathBuf>, hermes_tools: &str) -> Result<Self, StageError> {
+        let staged = stage(&bases, hermes_tools)?;
+        Ok(Self {
+            bases,
+            hermes_tools: hermes_tools.to_owned(),
+            passed_over: staged.passed_over,
+            folder: Mutex::new(staged.folder),
+        })
+    }
+
+    /// Where they are.
+    pub fn folder(&self) -> PathBuf {
+        self.place().clone()
+    }
+
+    /// Places that would not do at first, with the reason.
+    pub fn passed_over(&self) -> &[String] {
+        &self.passed_over
+    }
+
+    /// Whether their folder is there: one system call.
+    pub fn are_there(&self) -> bool {
+        is_private(&self.place()).is_ok()
+    }
+
+    /// Has them be there, every file in its length, and says where: where they were, or else in the first
+    /// base that will do. Blocks for file operations.
+    ///
+    /// # Errors
+    ///
+    /// If no base can be written to.
+    pub fn stand(&self) -> Result<PathBuf, StageError> {
+        let mut folder = self.place();
+        let files = files(&self.hermes_tools);
+        // They were compared at the start of this manager; to read them again would cost a millisecond.
+        if is_complete(&folder, &files) {
+            return Ok(folder.clone());
+        }
+        if stage_in(&folder, &files).is_err() {
+            folder.clone_from(&stage(&self.bases, &self.hermes_tools)?.folder);
+        }
+        tracing::warn!(folder = %folder.display(), "the Python half was gone and is there again");
+        Ok(folder.clone())
+    }
+
+    fn place(&self) -> MutexGuard<'_, PathBuf> {
+        self.folder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The unpacked sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staged {
@@ -137,12 +204,7 @@ pub struct Staged {
 ///
 /// If no base can be written to.
 pub fn stage(bases: &[PathBuf], hermes_tools: &str) -> Result<Staged, StageError> {
-    let mut files: Vec<(PathBuf, &str)> = PACKAGE
-        .iter()
-        .map(|(name, text)| (Path::new("_warmcell").join(name), *text))
-        .collect();
-    files.push((PathBuf::from("tools/hermes_tools.py"), hermes_tools));
-    files.push((PathBuf::from(BOOT_FILE), BOOT));
+    let files = files(hermes_tools);
     let name = content_hash(&files);
     let mut passed_over = Vec::new();
     for base in bases {
@@ -166,6 +228,17 @@ pub fn stage(bases: &[PathBuf], hermes_tools: &str) -> Result<Staged, StageError
         }
     }
     Err(StageError { tried: passed_over })
+}
+
+/// What stands in the folder, with the shim and its stubs.
+fn files(hermes_tools: &str) -> Vec<(PathBuf, &str)> {
+    let mut files: Vec<(PathBuf, &str)> = PACKAGE
+        .iter()
+        .map(|(name, text)| (Path::new("_warmcell").join(name), *text))
+        .collect();
+    files.push((PathBuf::from("tools/hermes_tools.py"), hermes_tools));
+    files.push((PathBuf::from(BOOT_FILE), BOOT));
+    files
 }
 
 fn content_hash(files: &[(PathBuf, &str)]) -> String {
@@ -229,6 +302,17 @@ fn write_all(staging: &Path, files: &[(PathBuf, &str)]) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether no file is missing or cut.
+fn is_complete(folder: &Path, files: &[(PathBuf, &str)]) -> bool {
+    let has_length = |path: &Path, bytes: usize| {
+        fs::metadata(folder.join(path)).is_ok_and(|found| found.len() == bytes as u64)
+    };
+    is_private(folder).is_ok()
+        && files
+            .iter()
+            .all(|(path, text)| has_length(path, text.len()))
+}
+
 fn is_whole(folder: &Path, files: &[(PathBuf, &str)]) -> bool {
     is_private(folder).is_ok()
         && files
@@ -257,6 +341,32 @@ mod tests {
         assert!(fs::read_to_string(&file).unwrap().contains("class Kernel:"));
         let other = stage(&bases, "other tools").unwrap();
         assert_ne!(first.folder, other.folder);
+    }
+
+    #[test]
+    fn what_is_removed_is_made_again_where_it_was_or_where_it_can_be() {
+        let temp = tempfile::tempdir().unwrap();
+        let bases = vec![temp.path().join("cache"), temp.path().join("other")];
+        let sources = Sources::unpack(bases.clone(), "tools").unwrap();
+        let folder = sources.folder();
+        assert!(folder.starts_with(&bases[0]) && sources.are_there());
+        assert_eq!(sources.stand().unwrap(), folder);
+        fs::remove_dir_all(&bases[0]).unwrap();
+        assert!(!sources.are_there());
+        assert_eq!(sources.stand().unwrap(), folder);
+        assert!(sources.are_there());
+        let elsewhere = temp.path().join("elsewhere");
+        private_folder(&elsewhere).unwrap();
+        fs::remove_dir_all(&bases[0]).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &bases[0]).unwrap();
+        let second = sources.stand().unwrap();
+        assert!(second.starts_with(&bases[1]));
+        assert_eq!(sources.folder(), second);
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+        fs::remove_dir_all(&bases[1]).unwrap();
+        fs::write(&bases[1], "").unwrap();
+        let error = sources.stand().unwrap_err().to_string();
+        assert!(error.contains("a link or a file"), "{error}");
     }
 
     #[test]

@@ -28,6 +28,8 @@ const LONG_BYTES: usize = 1 << 20;
 /// Subscriptions of one peer, and the longest.
 const MOST_TOPICS: usize = 1_000;
 const MOST_TOPIC_BYTES: usize = 1 << 10;
+/// What is written at a time.
+const BIT_BYTES: usize = 256 << 10;
 /// What may wait for a peer of the heartbeat.
 const HEARTBEAT_BYTES: usize = 1 << 20;
 
@@ -181,13 +183,16 @@ async fn talk(
 /// Sends what waits, until there is nothing more to be sent or the peer is cut off.
 async fn write(mut writing: WriteHalf<Box<dyn Stream>>, queue: &Queue) -> Fault {
     let sending = async {
-        while let Some(batch) = queue.next().await {
-            let pieces = batch.wires.iter().flat_map(|wire| &wire.pieces);
+        while let Some(mut batch) = queue.next().await {
             if let [wire] = &batch.wires[..] {
-                for piece in &wire.pieces {
-                    writing.write_all(piece).await?;
+                let wire = Arc::clone(wire);
+                // Whoever takes a long message bit by bit is seen to take it.
+                for bit in wire.pieces.iter().flat_map(|piece| piece.chunks(BIT_BYTES)) {
+                    writing.write_all(bit).await?;
+                    queue.taken(&mut batch, bit.len());
                 }
             } else {
+                let pieces = batch.wires.iter().flat_map(|wire| &wire.pieces);
                 let pieces: Vec<&[u8]> = pieces.map(AsRef::as_ref).collect();
                 writing.write_all(&pieces.concat()).await?;
             }

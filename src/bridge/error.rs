@@ -36,7 +36,7 @@ pub enum BridgeError {
         source: ConnectionError,
     },
     /// A socket cannot listen.
-    #[error("cannot listen at {endpoint} for {key} ({source}); choose another port")]
+    #[error("cannot listen at {endpoint} for {key} ({source}); {}", advice(.source))]
     Listen {
         /// Where.
         endpoint: String,
@@ -45,4 +45,16 @@ pub enum BridgeError {
         /// What the system says.
         source: io::Error,
     },
+}
+
+/// What to do next where a socket cannot listen.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrNotAvailable => "ip must be an address of this machine",
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            "ip must name sockets in a folder that is there"
+        }
+        io::ErrorKind::PermissionDenied => "choose a port, or a folder, that you may use",
+        _ => "choose another port",
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use super::listen::Listeners;
@@ -13,7 +13,7 @@ use super::routes::{Routes, socket_of};
 use super::sockets::{Incoming, Sockets};
 use crate::frontends::{Client, Frontends, Item, Joined, Next, Outbox, Request, Why};
 use crate::ids::random_hex;
-use crate::jupyter::{Channel, Header, RawMessage, Signer, header};
+use crate::jupyter::{Channel, Header, RawMessage, Signer, SocketName, header};
 use crate::session::Session;
 
 /// How long front ends may take to read the last that they are told.
@@ -67,9 +67,14 @@ impl JupyterKernel {
         frontends: &Arc<Frontends>,
     ) -> Self {
         let id = session.id().to_owned();
-        let outbox = frontends.outbox();
+        // What waits for whom is bounded in the queues of the sockets.
+        let outbox = Arc::new(Outbox::relay());
         let joined = frontends.join(session, Arc::clone(&outbox));
-        let client = Client::start(&joined);
+        let ports = SocketName::ALL.iter().zip(listeners.ports);
+        let ports: Map<String, Value> = ports
+            .map(|(name, port)| (name.port_key().to_owned(), port.into()))
+            .collect();
+        let client = Client::start_at(&joined, Some(ports.into()));
         let routes = Arc::new(Mutex::new(Routes::default()));
         let handler = {
             let (client, routes) = (Arc::clone(&client), Arc::clone(&routes));

@@ -1,12 +1,17 @@
 //! Listening sockets, over TCP and on Unix sockets.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io;
 use std::net::TcpListener as StdTcpListener;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, Mode, RenameFlags, fchmod, renameat_with};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 
@@ -14,8 +19,13 @@ use super::error::BridgeError;
 use crate::ids::random_hex;
 use crate::jupyter::{Connection, Endpoint, SocketName, Transport};
 
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1_024;
+/// How often a name is tried that others have left or want too.
+const TRIES: usize = 8;
+
 /// A stream of either kind.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
@@ -23,6 +33,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 #[derive(Debug)]
 pub struct Listeners {
     pub(super) sockets: Vec<(SocketName, Listener)>,
+    /// Of them, in the order of `SocketName::ALL`; for Unix sockets the numbers in their names.
+    pub(super) ports: [u32; 5],
 }
 
 #[derive(Debug)]
@@ -65,7 +77,8 @@ impl Listeners {
             })?;
             sockets.push((name, listener));
         }
-        Ok(Self { sockets })
+        let ports = connection.ports;
+        Ok(Self { sockets, ports })
     }
 
     /// Listens at five free ports of 127.0.0.1, with a new key: nobody can take a port in between,
@@ -96,7 +109,8 @@ impl Listeners {
             *port = chosen;
             sockets.push((name, Listener::Tcp(tcp)));
         }
-        Ok((Self { sockets }, connection))
+        let ports = connection.ports;
+        Ok((Self { sockets, ports }, connection))
     }
 }
 
@@ -134,34 +148,19 @@ impl Listener {
     }
 }
 
-/// It gets its name when it listens already and is private; a name that a dead kernel has left is
-/// taken over, one that somebody answers at is not.
+/// It gets its name when it listens already; it is private from the first moment. A name that a dead
+/// kernel has left is taken over, one that somebody answers at is not, also if two come at once.
 fn bind_ipc(path: &Path) -> io::Result<Listener> {
-    match fs::symlink_metadata(path) {
-        Err(_missing) => {}
-        Ok(found) if !found.file_type().is_socket() => {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "there is something else of that name",
-            ));
-        }
-        Ok(_) => match StdUnixStream::connect(path) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-            _ => return Err(io::Error::from(io::ErrorKind::AddrInUse)),
-        },
-    }
-    let early = path.with_file_name(format!(".{}", random_hex(4)));
-    let listener = UnixListener::bind(&early)?;
-    let named = fs::set_permissions(&early, Permissions::from_mode(0o600))
-        .and_then(|()| fs::rename(&early, path))
-        .and_then(|()| fs::symlink_metadata(path));
+    let early = beside(path);
+    let listener = private_listener(&early)?;
+    let named = fs::symlink_metadata(&early).and_then(|found| {
+        take_name(&early, path)?;
+        Ok(found.ino())
+    });
     match named {
-        Ok(found) => {
-            let file = SocketFile {
-                path: path.to_owned(),
-                inode: found.ino(),
-            };
-            Ok(Listener::Ipc(listener, file))
+        Ok(inode) => {
+            let path = path.to_owned();
+            Ok(Listener::Ipc(listener, SocketFile { path, inode }))
         }
         Err(error) => {
             drop(fs::remove_file(&early));
@@ -170,8 +169,83 @@ fn bind_ipc(path: &Path) -> io::Result<Listener> {
     }
 }
 
+/// A name in the same folder that nobody else has.
+fn beside(path: &Path) -> PathBuf {
+    path.with_file_name(format!(".{}", random_hex(4)))
+}
+
+fn private_listener(path: &Path) -> io::Result<UnixListener> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // Before it has a name: the file gets the mode of the socket.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    UnixListener::from_std(socket.into())
+}
+
+fn take_name(early: &Path, path: &Path) -> io::Result<()> {
+    for _ in 0..TRIES {
+        match rename_to_new(early, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => clear_of_the_dead(path)?,
+            renamed => return renamed,
+        }
+    }
+    Err(io::Error::from(io::ErrorKind::AddrInUse))
+}
+
+/// Never over what is there.
+fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some file systems cannot do that.
+        Err(Errno::INVAL | Errno::NOSYS) if !to.exists() => fs::rename(from, to),
+        Err(Errno::INVAL | Errno::NOSYS) => Err(Errno::EXIST.into()),
+        renamed => Ok(renamed?),
+    }
+}
+
+/// Takes a socket away at which nobody answers.
+fn clear_of_the_dead(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(_gone) => return Ok(()),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "there is something else of that name",
+            ));
+        }
+        Ok(_) if is_alive(path) => return Err(io::Error::from(io::ErrorKind::AddrInUse)),
+        Ok(_) => {}
+    }
+    // Looked at again under a name that nobody else has: meanwhile another kernel may have taken the
+    // name over.
+    let aside = beside(path);
+    match fs::rename(path, &aside) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        moved => moved?,
+    }
+    if is_alive(&aside) {
+        rename_to_new(&aside, path)?;
+        return Err(io::Error::from(io::ErrorKind::AddrInUse));
+    }
+    fs::remove_file(&aside)
+}
+
+/// Whether somebody listens there, also if it does not come to answer.
+fn is_alive(path: &Path) -> bool {
+    match StdUnixStream::connect(path) {
+        Ok(_) => true,
+        Err(error) => !matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn ipc(prefix: &Path) -> Connection {
@@ -200,6 +274,37 @@ mod tests {
         fs::write(&first, "").unwrap();
         assert!(Listeners::bind(&ipc(&prefix)).is_err());
         assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn of_those_who_come_at_once_one_has_the_sockets() {
+        let temp = tempfile::tempdir().unwrap();
+        let connection = ipc(&temp.path().join("k"));
+        for _ in 0..50 {
+            // What a dead kernel has left.
+            for port in 1..6 {
+                let left = temp.path().join(format!("k-{port}"));
+                drop(std::os::unix::net::UnixListener::bind(left).unwrap());
+            }
+            let runtime = tokio::runtime::Handle::current();
+            let bound: Vec<_> = std::thread::scope(|scope| {
+                let come = || {
+                    let _inside = runtime.enter();
+                    Listeners::bind(&connection)
+                };
+                let threads: Vec<_> = (0..2).map(|_| scope.spawn(come)).collect();
+                threads.into_iter().map(|it| it.join().unwrap()).collect()
+            });
+            let living: Vec<_> = bound.into_iter().flatten().collect();
+            assert!(living.len() <= 1);
+            if let [_one] = &living[..] {
+                for port in 1..6 {
+                    assert!(is_alive(&temp.path().join(format!("k-{port}"))));
+                }
+            }
+            drop(living);
+            assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+        }
     }
 
     #[tokio::test]

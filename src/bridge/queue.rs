@@ -21,6 +21,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// A peer that takes so much is waited for as long again: whoever reads more slowly than this, all
 /// the time, is cut off in the end and does not make others as slow as itself.
 const PATIENCE_BYTES: usize = 2 << 20;
+/// What one message counts at most, as a part of all that may wait: a long one cuts nobody off who
+/// reads.
+const MOST_PART: usize = 2;
 /// Small messages that go out together.
 const TOGETHER_BYTES: usize = 64 << 10;
 
@@ -50,8 +53,10 @@ pub(super) struct Queue {
 #[derive(Debug)]
 struct State {
     waiting: VecDeque<Arc<Wire>>,
-    /// Of all that waits, and of what is being sent.
+    /// Of all that waits, and of what is being sent and was not taken yet.
     bytes: usize,
+    /// The same of whole messages, as far as they count towards what may wait at all.
+    counted: usize,
     patience: Duration,
     /// Since then it was waited for less than it has taken.
     taken: usize,
@@ -74,6 +79,7 @@ impl Queue {
             state: Mutex::new(State {
                 waiting: VecDeque::new(),
                 bytes: 0,
+                counted: 0,
                 patience: PATIENCE,
                 taken: 0,
                 end: None,
@@ -83,14 +89,14 @@ impl Queue {
         }
     }
 
-    /// Puts a message in; false if there is an end to it. Whoever has not taken so much before it is
-    /// cut off: a gap could not be seen.
+    /// Puts a message in; false if there is an end to it. Whoever has not taken what is before it is
+    /// cut off, if that is too much: a gap could not be seen.
     pub(super) fn put(&self, wire: &Arc<Wire>) -> bool {
         let mut state = self.state();
         if state.end.is_some() {
             return false;
         }
-        if state.bytes > self.most_bytes {
+        if state.counted > self.most_bytes {
             drop(state);
             tracing::warn!(
                 bytes = self.most_bytes,
@@ -100,10 +106,15 @@ impl Queue {
             return false;
         }
         state.bytes += wire.bytes;
+        state.counted += self.counted(wire);
         state.waiting.push_back(Arc::clone(wire));
         drop(state);
         self.added.notify_one();
         true
+    }
+
+    fn counted(&self, wire: &Wire) -> usize {
+        wire.bytes.min(self.most_bytes / MOST_PART)
     }
 
     /// Waits until the peer has taken nearly everything, or patience with it is at an end.
@@ -138,6 +149,7 @@ impl Queue {
         if end == End::CutOff {
             state.waiting.clear();
             state.bytes = 0;
+            state.counted = 0;
         }
         drop(state);
         self.added.notify_one();
@@ -180,11 +192,23 @@ impl Queue {
         }
     }
 
+    /// The peer has taken so many bytes of a batch.
+    pub(super) fn taken(&self, batch: &mut Batch, bytes: usize) {
+        batch.taken += bytes;
+        self.count(bytes, 0);
+    }
+
     /// A batch was sent.
     pub(super) fn sent(&self, batch: &Batch) {
+        let counted = batch.wires.iter().map(|wire| self.counted(wire)).sum();
+        self.count(batch.bytes.saturating_sub(batch.taken), counted);
+    }
+
+    fn count(&self, bytes: usize, counted: usize) {
         let mut state = self.state();
-        state.bytes = state.bytes.saturating_sub(batch.bytes);
-        state.taken += batch.bytes;
+        state.bytes = state.bytes.saturating_sub(bytes);
+        state.counted = state.counted.saturating_sub(counted);
+        state.taken += bytes;
         if state.taken >= PATIENCE_BYTES || state.bytes == 0 {
             state.taken = 0;
             state.patience = PATIENCE;
@@ -203,6 +227,8 @@ impl Queue {
 pub(super) struct Batch {
     pub(super) wires: Vec<Arc<Wire>>,
     bytes: usize,
+    /// What was said of it with [`Queue::taken`].
+    taken: usize,
 }
 
 #[cfg(test)]
@@ -271,9 +297,55 @@ mod tests {
         queue.cut_off().await;
         assert!(queue.next().await.is_none());
 
-        let queue = Queue::new(100);
+        let queue = Queue::new(1_000);
         assert!(queue.put(&wire(1 << 20)), "one message is always taken");
-        assert!(!queue.put(&wire(0)));
+        while queue.put(&wire(0)) {}
+        queue.cut_off().await;
+    }
+
+    #[tokio::test]
+    async fn one_long_message_cuts_nobody_off_and_two_do() {
+        let queue = Queue::new(MOST_BYTES);
+        let long = wire(30 << 20);
+        assert!(queue.put(&long));
+        for _ in 0..1_000 {
+            assert!(queue.put(&wire(10)));
+        }
+        assert_eq!(take(&queue).await, 1);
+        assert!(queue.put(&long));
+        assert!(queue.put(&long));
+        assert!(!queue.put(&wire(10)));
+        // Nothing is left of what was counted.
+        let queue = Queue::new(MOST_BYTES);
+        for _ in 0..10 {
+            assert!(queue.put(&long));
+            take(&queue).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_takes_a_long_message_bit_by_bit_is_waited_for() {
+        let queue = Queue::new(MOST_BYTES);
+        queue.put(&wire(30 << 20));
+        let taking = async {
+            let mut batch = queue.next().await.unwrap();
+            for _ in 0..30 {
+                tokio::time::sleep(PATIENCE / 4).await;
+                queue.taken(&mut batch, 1 << 20);
+            }
+            queue.sent(&batch);
+        };
+        let began = Instant::now();
+        let waiting = async {
+            queue.room().await;
+            tokio::time::sleep(PATIENCE).await;
+            // It has earned it again.
+            queue.room().await;
+            began.elapsed()
+        };
+        let (waited, ()) = tokio::join!(waiting, taking);
+        assert!(waited >= 3 * PATIENCE, "{waited:?}");
+        assert_eq!(queue.state().bytes, 0);
     }
 
     #[tokio::test]

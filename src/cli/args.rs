@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::args_kernel::{KernelArguments, KernelspecArguments};
+use super::args_kernel::{
+    CheckArguments, KernelArguments, KernelspecArguments, without_ipython_settings,
+};
 use super::args_sessions::{ServeArguments, SessionsArguments};
-use super::{bridge, exec, exit, kernel, kernelspec, serve, sessions, show, streams};
+use super::{bridge, check, exec, exit, kernel, kernelspec, serve, sessions, show, streams};
 use crate::config::Limits;
 use crate::execution::{ErrorClass, KernelReport, Outcome};
 use crate::process::survive_file_size_limit;
@@ -40,6 +42,8 @@ enum Command {
     Kernelspec(KernelspecArguments),
     /// Be a kernel of a Jupyter front end.
     Kernel(KernelArguments),
+    /// Check a kernel of Jupyter's, ours or any other, against the lifecycle contract.
+    Check(CheckArguments),
     /// Stand before a kernel that is not ours; started by a manager, not by hand.
     #[command(hide = true)]
     Bridge,
@@ -194,7 +198,8 @@ fn sentence(error: &clap::Error) -> String {
 /// Runs the command that this process was started as; its exit code.
 pub fn main() -> ExitCode {
     survive_file_size_limit();
-    let arguments = match Arguments::try_parse() {
+    let words = without_ipython_settings(std::env::args_os().collect());
+    let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are no errors; everything else is usage. A closed stdout or stderr
@@ -223,6 +228,7 @@ pub fn main() -> ExitCode {
         Command::Sessions(arguments) => sessions::main(&arguments),
         Command::Serve(arguments) => serve::main(&arguments),
         Command::Kernel(arguments) => kernel::main(&arguments),
+        Command::Check(arguments) => check::main(&arguments),
         Command::Kernelspec(arguments) => kernelspec::main(&arguments),
         Command::Bridge => bridge::main(),
     }

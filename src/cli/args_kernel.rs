@@ -1,8 +1,13 @@
 //! What can be said to `warmcell kernel` and `warmcell kernelspec`.
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
+
+use crate::check::names;
+use crate::config::Limits;
 
 const KERNEL_HELP: &str = "\
 A Jupyter front end starts this by itself, once `warmcell kernelspec install` has made it a choice there. \
@@ -10,7 +15,38 @@ By hand: `warmcell kernel -f k.json`, then `jupyter console --existing k.json`.
 
 Cells have no time limit and no tool budget. An interrupt raises KeyboardInterrupt and keeps the state; a \
 second one within 3 s kills the Python. The kernel ends on a shutdown_request, when the front end that has \
-started it is gone, or on SIGTERM, and leaves nothing behind.";
+started it is gone, or on SIGTERM, and leaves nothing behind.
+
+Settings of IPython's (`--Class.name=value`), which some front ends give to every kernel named python3, are \
+passed over.";
+
+/// The words of a command line without what front ends add for IPython: nbclient gives a kernel that
+/// bears the name python3 `--HistoryManager.hist_file=:memory:`, whatever it is.
+pub(super) fn without_ipython_settings(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| word == "kernel") {
+        words.retain(|word| !is_ipython_setting(word));
+    }
+    words
+}
+
+fn is_ipython_setting(word: &OsStr) -> bool {
+    let Some((name, _value)) = word
+        .to_str()
+        .and_then(|it| it.strip_prefix("--")?.split_once('='))
+    else {
+        return false;
+    };
+    let is_word = |part: &str| {
+        !part.is_empty()
+            && part
+                .chars()
+                .all(|sign| sign.is_ascii_alphanumeric() || sign == '_')
+    };
+    // Options of ours have no dot, and no capital.
+    name.starts_with(|first: char| first.is_ascii_uppercase())
+        && name.contains('.')
+        && name.split('.').all(is_word)
+}
 
 /// The arguments of `warmcell kernel`.
 #[derive(Debug, Args)]
@@ -24,6 +60,62 @@ pub(super) struct KernelArguments {
     /// The Python to use; no other is tried. Otherwise that of `VIRTUAL_ENV`, else python3 on PATH.
     #[arg(long, value_name = "PATH")]
     pub(super) python: Option<PathBuf>,
+}
+
+const CHECK_HELP: &str = "\
+The kernel is started as a front end of Jupyter's starts it, in an empty folder, several times; it is \
+interrupted, killed and restarted, and runs cells in Python. Whatever it leaves behind is counted, named and \
+ended. Checks: start, reuse, output, late-output, interrupt-idle, interrupt-sleep, interrupt-await, \
+interrupt-child, interrupt-c, timeout, descriptors, restart, death-inside, death-killed, orphans-killed, \
+orphans-shutdown. Of a kernel of another language those are skipped that are made of cells.
+
+Exit codes:
+  0    no check failed    125  the check could not be made
+  1    one has failed     130  interrupted
+  2    usage              141  stdout was closed
+
+Examples:
+  warmcell check python3
+  warmcell check ./my-kernel/kernel.json --json";
+
+/// The arguments of `warmcell check`.
+#[derive(Debug, Args)]
+#[command(after_help = CHECK_HELP)]
+pub(super) struct CheckArguments {
+    /// The kernel: the name of its kernelspec (`warmcell kernelspec list`), or, with a `/` in it, the path of a
+    /// `kernel.json` or of the folder that holds one.
+    #[arg(value_name = "KERNELSPEC")]
+    pub(super) kernel: String,
+
+    /// How long the kernel may take to start, 0.001 to 86400 seconds.
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        value_name = "SECONDS", default_value = "30", value_parser = start_timeout)]
+    pub(super) start_timeout: Duration,
+
+    /// The checks to make, by name, beside `start`; all if left out.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = check_name)]
+    pub(super) only: Vec<String>,
+
+    /// Print one JSON object, and nothing else on stdout.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+fn check_name(text: &str) -> Result<String, String> {
+    let names = names();
+    if names.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "there is no such check; there are {}",
+        names.join(", ")
+    ))
+}
+
+fn start_timeout(text: &str) -> Result<Duration, String> {
+    Limits::parse_timeout(text).map_err(|error| error.to_string())
 }
 
 /// The arguments of `warmcell kernelspec`.
@@ -75,4 +167,40 @@ pub(super) struct KernelspecInstall {
     /// The Python of its kernels. Otherwise that of the front end's environment.
     #[arg(long, value_name = "PATH")]
     pub(super) python: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_ipython_are_passed_over_and_nothing_else() {
+        let kept = |words: &[&str]| -> Vec<String> {
+            let words = words.iter().map(OsString::from).collect();
+            let kept = without_ipython_settings(words).into_iter();
+            kept.map(|word| word.into_string().unwrap()).collect()
+        };
+        let settings = [
+            "--HistoryManager.hist_file=:memory:",
+            "--IPKernelApp.matplotlib=",
+            "--A.b.c_1=x y",
+        ];
+        let words = ["warmcell", "kernel", "-f", "k.json"];
+        assert_eq!(kept(&[&words[..], &settings].concat()), words);
+        // Of what is not one, clap says what is wrong.
+        for other in [
+            "--bogus=1",
+            "--a.b=1",
+            "--A=1",
+            "--A.b",
+            "A.b=1",
+            "--A..b=1",
+            "-A.b=1",
+        ] {
+            let words = ["warmcell", "kernel", other];
+            assert_eq!(kept(&words), words);
+        }
+        let elsewhere = ["warmcell", "exec", "--A.b=1"];
+        assert_eq!(kept(&elsewhere), elsewhere);
+    }
 }

@@ -15,7 +15,7 @@ No server is started for this. Sessions of all managers of a home (HERMES_HOME) 
 background server, and those of programs that use the library. All are asked at the same time; one that \
 does not answer within 2 s is named on stderr, with --json also as an object with `error` and `manager`.
 
-Exit codes: 0 success; 2 there is no such session; 125 a manager cannot be reached; `wait` ends with \
+Exit codes: 0 success; 2 there is no such session or manager; 125 a manager cannot be reached; `wait` ends with \
 the code of the last result, as exec does.
 
 Examples:
@@ -89,7 +89,7 @@ pub(super) enum SessionsCommand {
         /// The session.
         #[arg(conflicts_with = "all")]
         name: Option<String>,
-        /// All sessions of all managers.
+        /// All sessions of all managers, or of the one that --manager names.
         #[arg(long)]
         all: bool,
     },

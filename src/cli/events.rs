@@ -49,6 +49,11 @@ pub(super) fn event_line(event: &Value) -> String {
             (_, Some(signal)) if !signal.is_null() => format!("by signal {signal}"),
             _ => "how is not known".to_owned(),
         },
+        "late_output" => format!(
+            "between cells, {}: {:?}",
+            text("/stream"),
+            text_of(event, "/text")
+        ),
         "lagged" => {
             let missed = event.pointer("/missed").and_then(Value::as_u64);
             let missed = missed.unwrap_or_default();
@@ -164,6 +169,10 @@ mod tests {
             (
                 json!({ "kind": "kernel_exited" }),
                 "kernel_exited how is not known",
+            ),
+            (
+                json!({ "kind": "late_output", "cell": 3, "stream": "stdout", "text": "a" }),
+                "cell 3 late_output between cells, stdout: \"a\"",
             ),
             (
                 json!({ "kind": "lagged", "missed": 12 }),

@@ -7,9 +7,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::args::ExecArguments;
+use super::flags::outcome_in_flags;
 use super::surroundings::hidden;
 use crate::client::{ClientError, Handing, Home, RemoteCell, Taken};
 use crate::config::{Caller, ProcessLimits};
@@ -73,7 +75,7 @@ impl Kernels {
 
     /// Begins a cell.
     pub(super) fn begin(&self, arguments: &ExecArguments, cell: Cell, is_live: bool) -> Begun {
-        match self {
+        let begun = match self {
             Self::Own { session, .. } => {
                 let mut execution = if is_live {
                     session.execute_live(cell)
@@ -87,6 +89,10 @@ impl Kernels {
                 }
             }
             Self::Server(remote) => remote.begin(arguments, cell, is_live),
+        };
+        Begun {
+            outcome: Box::pin(async move { outcome_in_flags(begun.outcome.await) }),
+            ..begun
         }
     }
 
@@ -215,9 +221,10 @@ fn travelling(environment: Vec<(String, String)>) -> Vec<(String, String)> {
 /// there is no such session, for all that is known.
 fn announcement(name: &str, kernel: &KernelReport) -> String {
     let lives = format!("in the background (`warmcell sessions close {name}` ends it)");
-    if kernel.generation > 1 {
+    if let Some(reason) = kernel.reason {
         return format!(
-            "session {name} was there before, and its kernel was lost; it lives on again {lives}"
+            "session {name} was there before, and its kernel was lost ({}); it lives on again {lives}",
+            reason.word()
         );
     }
     format!("session {name} is new; it lives on {lives}")
@@ -298,6 +305,7 @@ impl Running {
             });
         }
         let (client, id) = (cell.client().clone(), cell.id.clone());
+        let mut giving_up = Some(cell.giving_up());
         if let Some(live) = live {
             cell.hand_on(live);
         }
@@ -318,14 +326,16 @@ impl Running {
                     if let Err(error) = client.interrupt_cell(&id).await {
                         // If it cannot be asked, the end of our connection interrupts the cell; unless
                         // that has ended already.
-                        match timeout(TAKING, &mut result).await {
-                            Ok(result) => break result?,
-                            Err(_elapsed) => return Err(error),
+                        if let Ok(result) = timeout(TAKING, &mut result).await {
+                            break result?;
                         }
+                        give_up(&mut giving_up, error);
                     }
                 }
                 // It ends soon now.
-                error = client.silence(|| UNKNOWN_END), if asked > 0 => return Err(error),
+                error = client.silence(|| UNKNOWN_END), if asked > 0 && giving_up.is_some() => {
+                    give_up(&mut giving_up, error);
+                }
             }
         };
         if missed.bytes > 0 {
@@ -338,5 +348,13 @@ impl Running {
             ));
         }
         Ok(outcome)
+    }
+}
+
+/// Has the result of a cell be what was seen of it.
+fn give_up(giving_up: &mut Option<oneshot::Sender<ClientError>>, error: ClientError) {
+    if let Some(giving_up) = giving_up.take() {
+        // Its result may have come just now.
+        drop(giving_up.send(error));
     }
 }

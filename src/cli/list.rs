@@ -5,17 +5,16 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::streams;
-use crate::client::{Found, Home};
+use crate::client::Found;
 use crate::words::counted;
 
 /// What stands for nothing.
 const NOTHING: &str = "-";
 
-/// Prints all sessions of a home with their managers; the exit code.
-pub(super) async fn list(home: &Home, is_json: bool) -> io::Result<u8> {
-    let managers = home.managers().await;
+/// Prints all sessions of some managers; the exit code.
+pub(super) fn list(managers: &[Found], is_json: bool) -> io::Result<u8> {
     let mut is_whole = true;
-    for manager in &managers {
+    for manager in managers {
         // One does not answer, or is of another version: which it is, and what to do, it says.
         if let Err(error) = &manager.sessions {
             drop(writeln!(io::stderr(), "warmcell: {error}"));

@@ -5,7 +5,8 @@
 //!   runs cells; - `kernels`: where they run; - `signals`: what interrupts them;
 //! - `show`: prints them; - `writer`: a stream that may block; - `streams`: those that this process
 //!   was given; - `exit`: exit codes, an interface;
-//! - `args_kernel`, `kernel`, `kernelspec`: what front ends of Jupyter find;
+//! - `args_kernel`, `kernel`, `kernelspec`: what front ends of Jupyter find; - `check`: kernels of any
+//!   kind against the contract;
 //! - `sessions`: sessions that live on (`list`, `events`: as people read them); - `serve`: the background
 //!   server.
 
@@ -13,9 +14,11 @@ mod args;
 mod args_kernel;
 mod args_sessions;
 mod bridge;
+mod check;
 mod events;
 mod exec;
 mod exit;
+mod flags;
 mod kernel;
 mod kernels;
 mod kernelspec;

@@ -9,14 +9,11 @@ use tokio::runtime;
 use super::args_sessions::{SessionsArguments, SessionsCommand};
 use super::{events, exit, list, streams, surroundings};
 use crate::client::{Client, ClientError, Home, Results};
-use crate::execution::{ErrorClass, KernelReport, Lost, Outcome};
+use crate::execution::{ErrorClass, KernelReport, Lost, Outcome, Unreceived, results_in_words};
 use crate::process::hide_memory;
 use crate::server::InterruptOrder;
 use crate::session::{Policy, SessionName};
 use crate::words::{agreeing, counted};
-
-/// Results that a sentence names; the rest is counted.
-const MOST_NAMED: usize = 10;
 
 /// What keeps a command from its work.
 #[derive(Debug)]
@@ -78,12 +75,12 @@ fn told(arguments: &SessionsArguments, fault: &Fault) -> u8 {
 
 async fn run(arguments: &SessionsArguments) -> Result<u8, Fault> {
     let home = surroundings::home();
-    let Some(command) = &arguments.command else {
-        return list::list(&home, arguments.json).await.map_err(Fault::from);
-    };
-    let name = match command {
+    let manager = arguments.manager.as_deref();
+    let command = arguments.command.as_ref();
+    let name = match command.unwrap_or(&SessionsCommand::List) {
         SessionsCommand::List => {
-            return list::list(&home, arguments.json).await.map_err(Fault::from);
+            let managers = home.managers_named(manager).await?;
+            return Ok(list::list(&managers, arguments.json)?);
         }
         SessionsCommand::Close { all: true, .. } => return close_all(&home, arguments).await,
         SessionsCommand::Close { name, .. } => name.as_deref().ok_or_else(|| {
@@ -100,7 +97,10 @@ async fn run(arguments: &SessionsArguments) -> Result<u8, Fault> {
         | SessionsCommand::Reset { name } => name,
     };
     SessionName::parse(name).map_err(|error| Fault::Usage(error.to_string()))?;
-    let client = home.holder(name, arguments.manager.as_deref()).await?;
+    let client = home.holder(name, manager).await?;
+    let Some(command) = command else {
+        return Ok(0);
+    };
     match command {
         SessionsCommand::List => {}
         SessionsCommand::Show { .. } => {
@@ -159,12 +159,12 @@ async fn close(client: &Client, name: &str, arguments: &SessionsArguments) -> Re
 
 /// `a is reset: 2 cells and x are gone; ...`
 fn reset_in_words(name: &str, reset: &Value) -> String {
-    let lost = reset.get("lost").cloned();
+    let lost = reset.pointer("/kernel/lost").cloned();
     let lost = lost.and_then(|lost| serde_json::from_value::<Lost>(lost).ok());
     let what = lost.and_then(|lost| lost.in_words());
     let what = what.map_or_else(String::new, |what| format!(": {what} gone"));
     let error = reset.get("error").and_then(Value::as_str);
-    let then = match (reset.get("kernel").and_then(Value::as_str), error) {
+    let then = match (reset.get("next_kernel").and_then(Value::as_str), error) {
         (_, Some(reason)) => {
             format!("; no fresh kernel could be started ({reason}); the next cell tries again")
         }
@@ -180,31 +180,22 @@ pub(super) fn dropped(unreceived: &[Value]) -> String {
         return String::new();
     }
     let one = |it: &Value| {
-        let text = |key| it.get(key).and_then(Value::as_str);
-        let cell = it.get("cell").and_then(Value::as_u64);
-        let cell = cell.map_or_else(
-            || "one that had not begun".to_owned(),
-            |cell| format!("cell {cell}"),
-        );
-        let of = text("session").map_or_else(String::new, |name| format!(" of {name}"));
-        format!("{cell}{of} ({})", text("status").unwrap_or_default())
+        let unreceived = serde_json::from_value::<Unreceived>(it.clone()).ok();
+        let session = it.get("session").and_then(Value::as_str);
+        unreceived.map_or_else(|| "one more".to_owned(), |it| it.in_words(session))
     };
     let count = unreceived.len() as u64;
-    let mut which: Vec<String> = unreceived.iter().take(MOST_NAMED).map(one).collect();
-    if unreceived.len() > MOST_NAMED {
-        which.push(format!("and {} more", unreceived.len() - MOST_NAMED));
-    }
     format!(
         "; {} that nobody has received {} dropped: {}",
         counted(count, "result"),
         agreeing(count, "is", "are"),
-        which.join(", ")
+        results_in_words(unreceived.iter().map(one))
     )
 }
 
 async fn close_all(home: &Home, arguments: &SessionsArguments) -> Result<u8, Fault> {
     let mut code = 0;
-    for found in home.managers().await {
+    for found in home.managers_named(arguments.manager.as_deref()).await? {
         match found.sessions {
             Ok(sessions) => {
                 let names = sessions.iter().filter_map(|it| it.get("name")?.as_str());

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use rustix::fs::Mode;
 
 use super::args::ExecArguments;
+use super::flags::in_flags;
 use super::streams;
 use crate::client::Home;
 use crate::config::{Caller, Settings};
@@ -248,7 +249,8 @@ pub(super) fn caller(arguments: &ExecArguments) -> Result<Caller, String> {
         ..any_caller()
     };
     if let Some(name) = &arguments.kernel {
-        let kernel = foreign_kernel(name, &caller).map_err(|error| format!("--kernel: {error}"))?;
+        let kernel = foreign_kernel(name, &caller)
+            .map_err(|error| format!("--kernel: {}", in_flags(&error.to_string())))?;
         caller.kernel = Some(kernel);
     }
     Ok(caller)

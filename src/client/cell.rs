@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use tokio::sync::oneshot;
 
 use super::sight::Process;
 use super::spool::{Missed, Spool};
@@ -70,6 +71,16 @@ impl Watched {
         let sentence = format!("{what}: {why}{more}");
         self.output.cut_off(&sentence, kernel.lost(loss), time)
     }
+
+    /// The result, if it is not waited for any longer, for this reason: what was seen.
+    fn given_up(self, error: &ClientError) -> Outcome {
+        let (kernel, time) = match self.begun {
+            Some((kernel, at)) => (kernel, at.elapsed()),
+            None => (KernelReport::none(), Duration::ZERO),
+        };
+        let kernel = kernel.lost(LossReason::ConnectionLost);
+        self.output.cut_off(&error.to_string(), kernel, time)
+    }
 }
 
 /// A cell that was taken. Dropping it interrupts the cell: its connection ends.
@@ -84,6 +95,7 @@ pub struct RemoteCell {
     live: Option<LiveSender>,
     watched: Watched,
     when_begun: Option<WhenBegun>,
+    given_up: Option<oneshot::Receiver<ClientError>>,
     missed: Missed,
 }
 
@@ -112,6 +124,7 @@ impl RemoteCell {
                 live: None,
                 watched: Watched::new(process),
                 when_begun: None,
+                given_up: None,
                 missed: Missed::default(),
             }),
             other => Err(ClientError::Senseless {
@@ -129,6 +142,13 @@ impl RemoteCell {
     /// kernel.
     pub fn when_begun(&mut self, done: impl FnOnce(&KernelReport) + Send + 'static) {
         self.when_begun = Some(WhenBegun(Box::new(done)));
+    }
+
+    /// With which waiting for it is given up, for a reason: its result is then what was seen of it.
+    pub fn giving_up(&mut self) -> oneshot::Sender<ClientError> {
+        let (giving_up, given_up) = oneshot::channel();
+        self.given_up = Some(given_up);
+        giving_up
     }
 
     /// The manager it runs in.
@@ -149,17 +169,31 @@ impl RemoteCell {
     /// If dropped, the cell is interrupted.
     pub async fn outcome(mut self) -> Result<(Outcome, Missed), ClientError> {
         let outcome = match self.follow().await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(given_up)) => self.watched.given_up(&given_up),
             Err(ClientError::Lost { reason, .. }) => {
                 self.watched.cut_off(&reason, self.missed.bytes).await
             }
-            followed => followed?,
+            Err(error) => return Err(error),
         };
         Ok((outcome, self.missed))
     }
 
-    async fn follow(&mut self) -> Result<Outcome, ClientError> {
+    /// To its end, or until it is given up.
+    async fn follow(&mut self) -> Result<Result<Outcome, ClientError>, ClientError> {
         let mut hand = self.live.take().map(Hand::new);
-        let ended = self.read(&mut hand).await;
+        let given_up = self.given_up.take();
+        let given_up = async {
+            match given_up {
+                Some(given_up) => given_up.await.ok(),
+                None => None,
+            }
+        };
+        let ended = tokio::select! {
+            biased;
+            ended = self.read(&mut hand) => ended.map(Ok),
+            Some(error) = given_up => Ok(Err(error)),
+        };
         if let Some(mut hand) = hand {
             let here = hand.spool.take_missed();
             self.missed.bytes += here.bytes;

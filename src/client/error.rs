@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::Found;
 use crate::execution::ErrorClass;
 use crate::folders::SERVER_SOCKET;
 use crate::server::{ManagerInfo, Refused};
@@ -70,10 +71,21 @@ pub enum ClientError {
         /// Its name.
         name: String,
     },
+    /// There is no such manager.
+    #[error(
+        "there is no manager {wanted}; {}; name one by its process or the beginning of its id",
+        known(managers)
+    )]
+    NoManager {
+        /// What was named.
+        wanted: String,
+        /// Those there are, in words.
+        managers: Vec<String>,
+    },
     /// There are several of that name.
     #[error(
         "several managers have a session {name}: {}; say which with --manager",
-        managers.iter().map(|it| format!("{} ({}, process {})", it.id, it.kind, it.pid)).collect::<Vec<_>>().join(", ")
+        managers.iter().map(one).collect::<Vec<_>>().join(", ")
     )]
     Ambiguous {
         /// Its name.
@@ -81,6 +93,18 @@ pub enum ClientError {
         /// Who.
         managers: Vec<ManagerInfo>,
     },
+}
+
+/// A manager, for those who choose among several.
+fn one(info: &ManagerInfo) -> String {
+    format!("{} ({}, process {})", info.id, info.kind, info.pid)
+}
+
+fn known(managers: &[String]) -> String {
+    match managers {
+        [] => "no manager runs".to_owned(),
+        some => format!("there are {}", some.join(", ")),
+    }
 }
 
 fn process(pid: Option<u32>) -> String {
@@ -108,11 +132,25 @@ fn silence(pid: Option<u32>, socket: &Path, seconds: u64, what: &str) -> String 
 }
 
 impl ClientError {
+    /// There is no manager of that name among those.
+    pub(super) fn no_manager(wanted: &str, found: &[Found]) -> Self {
+        let known = |found: &Found| match &found.info {
+            Ok(info) => one(info),
+            Err(_) => format!("one that does not answer{}", process(found.client.pid())),
+        };
+        Self::NoManager {
+            wanted: wanted.chars().take(80).collect(),
+            managers: found.iter().map(known).collect(),
+        }
+    }
+
     /// Its kind, as in a result.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Refused(refused) => refused.error_class,
-            Self::NoSession { .. } | Self::Ambiguous { .. } => ErrorClass::Usage,
+            Self::NoSession { .. } | Self::NoManager { .. } | Self::Ambiguous { .. } => {
+                ErrorClass::Usage
+            }
             _ => ErrorClass::Unavailable,
         }
     }

@@ -29,6 +29,18 @@ pub struct Found {
     pub sessions: Result<Vec<Value>, ClientError>,
 }
 
+impl Found {
+    /// Whether it is the one of that name: the beginning of its id, or the number of its process.
+    fn is(&self, wanted: &str) -> bool {
+        let number = |pid: u32| pid.to_string() == wanted;
+        self.client.pid().is_some_and(number)
+            || self
+                .info
+                .as_ref()
+                .is_ok_and(|info| info.id.starts_with(wanted) || number(info.pid))
+    }
+}
+
 impl Home {
     /// The managers that live, the background server first; those that do not answer within 2 s, too.
     /// Sockets of those that were killed are removed.
@@ -50,6 +62,23 @@ impl Home {
         }
         found.sort_by_key(|(order, _)| *order);
         found.into_iter().map(|(_, found)| found).collect()
+    }
+
+    /// The managers that live, or the one that is named, by the beginning of its id or the number of its
+    /// process.
+    ///
+    /// # Errors
+    ///
+    /// If one is named and there is none of that name.
+    pub async fn managers_named(&self, wanted: Option<&str>) -> Result<Vec<Found>, ClientError> {
+        let mut managers = self.managers().await;
+        if let Some(wanted) = wanted {
+            if !managers.iter().any(|found| found.is(wanted)) {
+                return Err(ClientError::no_manager(wanted, &managers));
+            }
+            managers.retain(|found| found.is(wanted));
+        }
+        Ok(managers)
     }
 
     /// The background server that stands in no folder, if it lives.
@@ -81,7 +110,7 @@ impl Home {
     pub async fn holder(&self, name: &str, manager: Option<&str>) -> Result<Client, ClientError> {
         let mut holders = Vec::new();
         let mut failed = None;
-        for found in self.managers().await {
+        for found in self.managers_named(manager).await? {
             let info = match found.info {
                 Ok(info) => info,
                 Err(error) => {
@@ -89,14 +118,12 @@ impl Home {
                     continue;
                 }
             };
-            let is_meant = manager
-                .is_none_or(|wanted| info.id.starts_with(wanted) || info.pid.to_string() == wanted);
             match found.sessions {
                 Ok(sessions) => {
                     let has = sessions
                         .iter()
                         .any(|session| session.get("name").is_some_and(|it| it == name));
-                    if has && is_meant {
+                    if has {
                         holders.push((found.client, info));
                     }
                 }

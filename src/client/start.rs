@@ -124,7 +124,15 @@ async fn living(home: &Home) -> Result<Option<Connection>, ClientError> {
     match Connection::open(&socket).await {
         Ok(connection) => Ok(Some(connection)),
         // It has just ended, or somebody has removed its socket again.
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
+        Err(error)
+            if [
+                io::ErrorKind::ConnectionRefused,
+                io::ErrorKind::ConnectionReset,
+            ]
+            .contains(&error.kind()) =>
+        {
+            Ok(None)
+        }
         Err(error) => Err(ClientError::Unfound {
             pid,
             reason: format!("{}: {error}", socket.display()),
@@ -142,6 +150,8 @@ async fn connect(folders: &[PathBuf]) -> Result<Option<Connection>, ClientError>
                 // One that was killed leaves its socket; the next takes its place.
                 io::ErrorKind::NotFound
                 | io::ErrorKind::ConnectionRefused
+                // It has been killed just now: its process is on its way out.
+                | io::ErrorKind::ConnectionReset
                 | io::ErrorKind::PermissionDenied
                 | io::ErrorKind::NotADirectory => {}
                 _ if error.raw_os_error()

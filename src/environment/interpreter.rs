@@ -55,7 +55,7 @@ pub fn candidates(caller: &Caller) -> Vec<Candidate> {
         };
         return vec![Candidate {
             path,
-            source: "--python",
+            source: "`caller.python`",
             explicit: true,
         }];
     }

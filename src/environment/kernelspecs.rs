@@ -46,41 +46,67 @@ pub struct InstalledKernelspec {
 /// If there is no such kernelspec, or it cannot be used; the sentence says which there are, and where
 /// was looked.
 pub fn foreign_kernel(name: &str, caller: &Caller) -> Result<ForeignKernel, UnknownKernel> {
-    let unknown = |reason: String, specs: &Kernelspecs| UnknownKernel {
-        name: name.chars().take(64).collect(),
-        reason,
-        known: specs.found.keys().cloned().collect(),
-        folders: kernelspec_folders(caller),
-    };
-    let mut specs = kernelspecs(caller);
-    let wanted = match kernelspec_name(name) {
-        Ok(wanted) => wanted,
-        Err(error) => return Err(unknown(error.to_string(), &specs)),
-    };
-    let Some(found) = specs.found.remove(&wanted) else {
-        // Of one that cannot be used it is said why.
-        let of_that_name = |problem: &&String| {
-            problem
-                .to_ascii_lowercase()
-                .contains(&format!("/{wanted}/{KERNEL_JSON}: "))
-        };
-        let reason = specs.problems.iter().find(of_that_name);
-        let reason = reason.map_or_else(|| "it is not installed".to_owned(), Clone::clone);
-        return Err(unknown(reason, &specs));
-    };
+    let specs = kernelspecs(caller);
+    let (wanted, found) = specs.named(name, caller)?;
     if found.is_ours() {
-        let reason = "it is Warmcell's own; leave --kernel out".to_owned();
-        return Err(unknown(reason, &specs));
+        let reason = "it is Warmcell's own; leave `caller.kernel` out".to_owned();
+        return Err(specs.unknown(name, caller, reason));
     }
-    let spec = found.spec;
-    Ok(ForeignKernel {
-        name: wanted,
-        argv: spec.argv,
-        env: spec.env.into_iter().collect(),
-        language: spec.language,
-        interrupted_by_message: spec.interrupt_mode == InterruptMode::Message,
-        folder: found.folder,
-    })
+    Ok(found.kernel(wanted))
+}
+
+/// Any kernel that is installed, ours too, as it was asked for by name.
+///
+/// Reads files (blocking).
+///
+/// # Errors
+///
+/// As [`foreign_kernel`].
+pub fn installed_kernel(name: &str, caller: &Caller) -> Result<ForeignKernel, UnknownKernel> {
+    let (wanted, found) = kernelspecs(caller).named(name, caller)?;
+    Ok(found.kernel(wanted))
+}
+
+/// The kernel of a kernelspec that need not be installed: of a `kernel.json`, or of the folder that holds
+/// one.
+///
+/// Reads a file (blocking).
+///
+/// # Errors
+///
+/// If there is none, or it cannot be used; the sentence names the file.
+pub fn kernel_at(path: &Path) -> Result<ForeignKernel, UnusableKernelspec> {
+    let is_folder = fs::metadata(path).is_ok_and(|found| found.is_dir());
+    let file = if is_folder {
+        path.join(KERNEL_JSON)
+    } else {
+        path.to_owned()
+    };
+    let unusable = |reason: String| UnusableKernelspec {
+        file: file.clone(),
+        reason,
+    };
+    // Asked first: the opening of a pipe would wait for somebody to write.
+    match fs::metadata(&file) {
+        Ok(found) if found.is_file() => {}
+        Ok(_) => return Err(unusable("it is no file".to_owned())),
+        Err(error) => return Err(unusable(error.to_string())),
+    }
+    let spec = read(&file).map_err(|error| unusable(error.to_string()))?;
+    let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let name = kernelspec_name(&name).unwrap_or_else(|_odd| "kernel".to_owned());
+    Ok(InstalledKernelspec { folder, spec }.kernel(name))
+}
+
+/// A kernelspec's file that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {reason}", file.display())]
+pub struct UnusableKernelspec {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
 }
 
 /// A kernel that was asked for by name and cannot be had.
@@ -113,6 +139,19 @@ impl UnknownKernel {
 }
 
 impl InstalledKernelspec {
+    /// How its kernels are started.
+    fn kernel(self, name: String) -> ForeignKernel {
+        let spec = self.spec;
+        ForeignKernel {
+            name,
+            argv: spec.argv,
+            env: spec.env.into_iter().collect(),
+            language: spec.language,
+            interrupted_by_message: spec.interrupt_mode == InterruptMode::Message,
+            folder: self.folder,
+        }
+    }
+
     /// Whether its kernels are ours, over ZeroMQ.
     pub fn is_ours(&self) -> bool {
         self.spec.metadata.contains_key(OURS)
@@ -143,6 +182,37 @@ pub fn kernelspecs(caller: &Caller) -> Kernelspecs {
 }
 
 impl Kernelspecs {
+    /// The one of that name, and the name as names are compared.
+    fn named(
+        &self,
+        name: &str,
+        caller: &Caller,
+    ) -> Result<(String, InstalledKernelspec), UnknownKernel> {
+        let wanted =
+            kernelspec_name(name).map_err(|error| self.unknown(name, caller, error.to_string()))?;
+        if let Some(found) = self.found.get(&wanted) {
+            return Ok((wanted, found.clone()));
+        }
+        // Of one that cannot be used it is said why.
+        let of_that_name = |problem: &&String| {
+            problem
+                .to_ascii_lowercase()
+                .contains(&format!("/{wanted}/{KERNEL_JSON}: "))
+        };
+        let reason = self.problems.iter().find(of_that_name);
+        let reason = reason.map_or_else(|| "it is not installed".to_owned(), Clone::clone);
+        Err(self.unknown(name, caller, reason))
+    }
+
+    fn unknown(&self, name: &str, caller: &Caller, reason: String) -> UnknownKernel {
+        UnknownKernel {
+            name: name.chars().take(64).collect(),
+            reason,
+            known: self.found.keys().cloned().collect(),
+            folders: kernelspec_folders(caller),
+        }
+    }
+
     fn look_into(&mut self, folder: &Path, taken: &mut Vec<String>) {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -231,6 +301,32 @@ mod tests {
             limits: None,
             python: None,
             kernel: None,
+        }
+    }
+
+    #[test]
+    fn a_kernelspec_is_taken_by_its_folder_or_file_and_told_by_file_if_it_is_broken() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = install(temp.path(), "Mine", r#"{"argv":["a"],"language":"x"}"#);
+        let kernel = kernel_at(&folder).unwrap();
+        assert_eq!(
+            (kernel.name.as_str(), kernel.language.as_str()),
+            ("mine", "x")
+        );
+        assert_eq!(kernel_at(&folder.join(KERNEL_JSON)), Ok(kernel));
+        let broken = install(temp.path(), "broken", "{");
+        let pipe = temp.path().join("kernels/pipe/kernel.json");
+        fs::create_dir_all(&pipe).unwrap();
+        for (path, sentence) in [
+            (broken, "broken/kernel.json: kernel.json is no JSON object"),
+            (temp.path().join("none"), "none: No such file"),
+            (
+                pipe.parent().unwrap().to_owned(),
+                "pipe/kernel.json: it is no file",
+            ),
+        ] {
+            let error = kernel_at(&path).unwrap_err().to_string();
+            assert!(error.contains(sentence), "{error}");
         }
     }
 

@@ -14,6 +14,7 @@ pub use interpreter::{Candidate, Interpreter, OLDEST, candidates};
 pub use kernelspec_install::{InstallError, OwnKernelspec};
 pub use kernelspec_paths::{environment_prefix, kernelspec_folders, user_data};
 pub use kernelspecs::{
-    InstalledKernelspec, Kernelspecs, UnknownKernel, foreign_kernel, kernelspecs,
+    InstalledKernelspec, Kernelspecs, UnknownKernel, UnusableKernelspec, foreign_kernel,
+    installed_kernel, kernel_at, kernelspecs,
 };
 pub use scrub::{HIDDEN, Scrubbed, harmless_programs, scrub, with_harmless_programs};

@@ -6,6 +6,9 @@ use super::losses::{died, killed, loss_line};
 use super::{Cost, ErrorClass, How, Loss, Status, Stop, Successor};
 use crate::jupyter::{CellReport, ExecuteReply, ReplyStatus};
 
+/// What is said of a cell that an interrupt has ended, as it was meant to.
+pub(crate) const INTERRUPTED_KEPT: &str = "[interrupted; state is kept]";
+
 /// What a cell's end means.
 #[derive(Debug)]
 pub(super) struct Ended {
@@ -128,12 +131,12 @@ impl Ended {
         };
         let own = Self::of_reply(reply);
         let line = match (stop, by_itself) {
-            (Stop::Timeout, None) => format!("{} and was interrupted", timed_out(limit)),
+            (Stop::Interrupt, None) => None,
+            (Stop::Timeout, None) => Some(format!("{} and was interrupted", timed_out(limit))),
             (Stop::Timeout, Some(end)) => {
-                format!("{} and was interrupted; {end}", timed_out(limit))
+                Some(format!("{} and was interrupted; {end}", timed_out(limit)))
             }
-            (Stop::Interrupt, None) => "interrupted".to_owned(),
-            (Stop::Interrupt, Some(end)) => format!("interrupted; {end}"),
+            (Stop::Interrupt, Some(end)) => Some(format!("interrupted; {end}")),
         };
         let error = match (stop, own.error.filter(|_| was_raised)) {
             // With the place where it was.
@@ -147,7 +150,10 @@ impl Ended {
             error: Some(error),
             class: Some(class_of_stop(stop)),
             traceback: own.traceback,
-            line: Some(format!("[{line}; state is kept]")),
+            line: Some(line.map_or_else(
+                || INTERRUPTED_KEPT.to_owned(),
+                |line| format!("[{line}; state is kept]"),
+            )),
         }
     }
 

@@ -1,9 +1,11 @@
 //! What a cell prints, handed on as it comes to somebody who must get all of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
 use crate::jupyter::Published;
 use crate::kernel::Pressure;
@@ -57,6 +59,26 @@ pub struct LiveOutput {
     pressure: Arc<Pressure>,
     /// A piece that was taken and not yet handed on.
     after: Option<LiveEvent>,
+    /// Text of one stream that waits for more of it, and until when.
+    gathered: Option<Gathered>,
+}
+
+#[derive(Debug)]
+struct Gathered {
+    is_stderr: bool,
+    bytes: Vec<u8>,
+    until: Instant,
+}
+
+impl From<Gathered> for LiveEvent {
+    fn from(gathered: Gathered) -> Self {
+        let bytes = Bytes::from(gathered.bytes);
+        if gathered.is_stderr {
+            Self::Stderr(bytes)
+        } else {
+            Self::Stdout(bytes)
+        }
+    }
 }
 
 /// A pair of ends.
@@ -72,6 +94,7 @@ pub fn live_output() -> (LiveSender, LiveOutput) {
             events: receiver,
             pressure,
             after: None,
+            gathered: None,
         },
     )
 }
@@ -113,6 +136,59 @@ impl LiveOutput {
     pub async fn next_together(&mut self, most: usize) -> Option<LiveEvent> {
         let first = self.next().await?;
         Some(self.with_those_that_follow(first, most))
+    }
+
+    /// As [`LiveOutput::next_together`], for people and files that keep what they get piece by piece:
+    /// text waits up to `patience` for more of the same stream, and less if something else comes.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again: nothing is lost, and [`LiveOutput::gathered_now`] has what
+    /// waits.
+    pub async fn next_gathered(&mut self, most: usize, patience: Duration) -> Option<LiveEvent> {
+        loop {
+            let waiting = self.gathered.as_ref();
+            if waiting.is_some_and(|it| it.bytes.len() >= most) {
+                return self.gathered_now();
+            }
+            let next = match waiting.map(|it| it.until) {
+                None => self.next().await,
+                Some(until) => match timeout_at(until, self.next()).await {
+                    Ok(next) => next,
+                    Err(_elapsed) => return self.gathered_now(),
+                },
+            };
+            let (is_stderr, bytes) = match next {
+                Some(LiveEvent::Stdout(bytes)) => (false, bytes),
+                Some(LiveEvent::Stderr(bytes)) => (true, bytes),
+                other if self.gathered.is_none() => return other,
+                other => {
+                    self.after = other;
+                    return self.gathered_now();
+                }
+            };
+            match &mut self.gathered {
+                Some(waiting) if waiting.is_stderr == is_stderr => {
+                    waiting.bytes.extend_from_slice(&bytes);
+                }
+                gathered => {
+                    let next = Gathered {
+                        is_stderr,
+                        bytes: bytes.into(),
+                        until: Instant::now() + patience,
+                    };
+                    if let Some(before) = gathered.replace(next) {
+                        return Some(before.into());
+                    }
+                }
+            }
+        }
+    }
+
+    /// What [`LiveOutput::next_gathered`] holds back, and then what is there already.
+    pub fn gathered_now(&mut self) -> Option<LiveEvent> {
+        let gathered = self.gathered.take().map(LiveEvent::from);
+        gathered.or_else(|| self.next_now())
     }
 
     /// As [`LiveOutput::next_together`], of what is there already.
@@ -161,5 +237,79 @@ impl Drop for LiveOutput {
         while let Ok(event) = self.events.try_recv() {
             self.pressure.take(event.len());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_millis(100);
+
+    fn stdout(text: &'static str) -> LiveEvent {
+        LiveEvent::Stdout(Bytes::from_static(text.as_bytes()))
+    }
+
+    fn stderr(text: &'static str) -> LiveEvent {
+        LiveEvent::Stderr(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_written_in_pieces_is_read_as_one() {
+        let (sender, mut live) = live_output();
+        let writing = async move {
+            let value = LiveEvent::Result("1".to_owned());
+            for (pause, event) in [
+                (0, stdout("Hello")),
+                (60, stdout("\n")),
+                // The patience is with the first of them.
+                (60, stdout("later")),
+                // What is something else waits for nothing and holds nothing up.
+                (10, stderr("oh")),
+                (10, value),
+                (10, stdout("last")),
+            ] {
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+                sender.send(event);
+            }
+        };
+        let reading = async {
+            let mut seen = Vec::new();
+            let begun = Instant::now();
+            while let Some(event) = live.next_gathered(1_000, PATIENCE).await {
+                seen.push((begun.elapsed().as_millis(), event));
+            }
+            seen
+        };
+        let (seen, ()) = tokio::join!(reading, writing);
+        assert_eq!(
+            seen,
+            [
+                (100, stdout("Hello\n")),
+                (130, stdout("later")),
+                (140, stderr("oh")),
+                (140, LiveEvent::Result("1".to_owned())),
+                // At its end nothing more can come.
+                (150, stdout("last")),
+            ]
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_more_can_be_had_at_once() {
+        let (sender, mut live) = live_output();
+        for text in ["a", "b"] {
+            sender.send(stdout(text));
+        }
+        let gathering = live.next_gathered(1_000, PATIENCE);
+        let gathered = tokio::time::timeout(PATIENCE / 2, gathering).await;
+        assert!(gathered.is_err());
+        sender.send(stderr("c"));
+        let now: Vec<_> = std::iter::from_fn(|| live.gathered_now()).collect();
+        assert_eq!(now, [stdout("ab"), stderr("c")]);
+        // Nor does much wait.
+        sender.send(stdout("long"));
+        let long = tokio::time::timeout(PATIENCE / 2, live.next_gathered(4, PATIENCE)).await;
+        assert_eq!(long, Ok(Some(stdout("long"))));
     }
 }

@@ -1,10 +1,12 @@
 //! What is lost with a kernel, and how it is told in words.
 
-use super::{LossReason, Lost};
+use super::{LossReason, Lost, Status, Unreceived};
 use crate::words::{agreeing, counted};
 
 /// Variables that a sentence names; the rest is counted.
 const NAMES_IN_TEXT: usize = 5;
+/// Results that a sentence names; the rest is counted.
+const RESULTS_IN_TEXT: usize = 10;
 
 /// A kernel that was lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub struct Loss {
 impl Lost {
     /// The most names that are told.
     pub const NAMES: usize = 20;
+    /// The most results that are told.
+    pub const RESULTS: usize = 64;
 
     /// This loss and a later one, told together.
     #[must_use]
@@ -30,6 +34,9 @@ impl Lost {
         self.names.extend_from_slice(&later.names);
         let excess = self.names.len().saturating_sub(Self::NAMES);
         self.names.drain(..excess);
+        self.unreceived.extend_from_slice(&later.unreceived);
+        let excess = self.unreceived.len().saturating_sub(Self::RESULTS);
+        self.unreceived.drain(..excess);
         self
     }
 
@@ -94,7 +101,44 @@ pub(super) fn earlier_loss_line(loss: &Loss) -> String {
 
 fn gone(loss: &Loss) -> String {
     let names = loss.lost.names_in_words();
-    names.map_or_else(String::new, |names| format!("; gone: {names}"))
+    let names = names.map_or_else(String::new, |names| format!("; gone: {names}"));
+    let unreceived = &loss.lost.unreceived;
+    if unreceived.is_empty() {
+        return names;
+    }
+    let count = unreceived.len() as u64;
+    let (results, are) = (counted(count, "result"), agreeing(count, "is", "are"));
+    let which = results_in_words(unreceived.iter().map(|it| it.in_words(None)));
+    format!("{names}; {results} that nobody has received {are} gone: {which}")
+}
+
+/// Names the first of some results, and counts the others.
+pub fn results_in_words(all: impl ExactSizeIterator<Item = String>) -> String {
+    let more = all.len().saturating_sub(RESULTS_IN_TEXT);
+    let mut named: Vec<String> = all.take(RESULTS_IN_TEXT).collect();
+    if more > 0 {
+        named.push(format!("and {more} more"));
+    }
+    named.join(", ")
+}
+
+impl Unreceived {
+    /// `cell 3 of a (error)`; of no session, if there is only one.
+    pub fn in_words(&self, session: Option<&str>) -> String {
+        let cell = self.cell.map_or_else(
+            || "one that had not begun".to_owned(),
+            |cell| format!("cell {cell}"),
+        );
+        let status = match self.status {
+            Status::Success => "success",
+            Status::Error => "error",
+            Status::Timeout => "timeout",
+            Status::Interrupted => "interrupted",
+            Status::Running => "not finished",
+        };
+        let of = session.map_or_else(String::new, |name| format!(" of {name}"));
+        format!("{cell}{of} ({status})")
+    }
 }
 
 /// What became of a kernel that was killed.

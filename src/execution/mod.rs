@@ -28,12 +28,13 @@ mod wishes;
 pub use authority::CellAuthority;
 pub use cell::{CellRun, CellTask, Cost, How, Stop, run};
 pub use cut_off::Seen;
+pub(crate) use ended::INTERRUPTED_KEPT;
 pub use interrupt::Interrupt;
 pub use live::{LiveEvent, LiveOutput, LiveSender, live_output};
-pub use losses::{Loss, Successor};
+pub use losses::{Loss, Successor, results_in_words};
 pub use outcome::{
     BackgroundOutput, BesideStreams, ErrorClass, KernelReport, LossReason, Lost, LostName, Outcome,
-    Raised, ReportedState, Status,
+    Raised, ReportedState, Status, Unreceived,
 };
 pub use output::{Caps, Watcher, shutdown_sink};
 pub use progress::Progress;

@@ -128,6 +128,20 @@ pub struct Lost {
     /// Whether it may be more: the record of it could not be kept to the end.
     #[serde(default, skip_serializing_if = "is_false")]
     pub at_least: bool,
+    /// Results of cells that have gone on without their callers: nobody had received them when their
+    /// manager ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreceived: Vec<Unreceived>,
+}
+
+/// A cell whose result nobody has received.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreceived {
+    /// Its number in the session; none if it has not begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<u64>,
+    /// How it has ended, or `running` if it runs or waits.
+    pub status: Status,
 }
 
 /// The kernel of a cell.
@@ -157,6 +171,13 @@ pub struct BackgroundOutput {
     pub text: String,
     /// How much it was.
     pub bytes_total: u64,
+}
+
+impl BackgroundOutput {
+    /// How the line of a result begins that tells of it.
+    pub(super) fn line_begins(&self) -> String {
+        format!("[{} bytes printed between cells: ", self.bytes_total)
+    }
 }
 
 /// The result of a cell. Keys are only ever added.
@@ -237,6 +258,9 @@ pub struct BesideStreams {
     /// What became of the expressions that a front end has asked for, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_expressions: Option<String>,
+    /// Whether the cell ended by `exit()` or `quit()`, and a front end that is a prompt is to end too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asks_exit: bool,
 }
 
 /// An exception, in the words of Jupyter.
@@ -290,6 +314,12 @@ impl KernelReport {
 impl Outcome {
     /// The exit code of a cell that still runs.
     pub const NO_EXIT_CODE: i64 = i64::MIN;
+
+    /// Whether one of its notices is that of what was printed between cells.
+    pub(crate) fn tells_background(&self, notice: &str) -> bool {
+        let background = self.background_output.as_ref();
+        background.is_some_and(|it| notice.starts_with(&it.line_begins()))
+    }
 }
 
 #[expect(

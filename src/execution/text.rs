@@ -127,6 +127,7 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
             notices,
             end,
             raised: raised(&run.how),
+            asks_exit: asks_exit(&run.how),
             user_expressions: match run.how {
                 How::Replied(reply) | How::Stopped(_, reply) => reply.user_expressions,
                 _ => None,
@@ -169,6 +170,14 @@ impl Outcome {
             background_output: None,
             cell_id: None,
         }
+    }
+}
+
+/// Whether it ended by `exit()` or `quit()`, without an error.
+fn asks_exit(how: &How) -> bool {
+    match how {
+        How::Replied(reply) => reply.warmcell.as_ref().is_some_and(|own| own.asks_exit),
+        _ => false,
     }
 }
 
@@ -233,10 +242,8 @@ fn background_line(background: &BackgroundOutput) -> String {
     } else {
         ""
     };
-    format!(
-        "[{} bytes printed between cells: {cut}{text}]",
-        background.bytes_total
-    )
+    let beginning = background.line_begins();
+    format!("{beginning}{cut}{text}]")
 }
 
 pub(super) fn round_2(duration: Duration) -> f64 {

@@ -65,6 +65,7 @@ fn names(names: &[&str], total: u64, cells: u64) -> Lost {
         names,
         names_total: total,
         at_least: false,
+        unreceived: Vec::new(),
     }
 }
 

@@ -54,12 +54,12 @@ pub(super) async fn ask(
         match answer {
             // What the kernel says is not trusted: it must be an object at least.
             Ok(content) if is_object(&content) => {
-                hub.answer_raw(client, reply_type, parent, content);
+                hub.answer_raw(client, request.channel, reply_type, parent, content);
             }
             answer => {
                 tracing::debug!(?answer, "a question has no answer");
                 if let Some((reply_type, reply)) = content::plain_reply(kind.msg_type(), asked) {
-                    hub.answer(client, Channel::Shell, reply_type, parent, &reply, None);
+                    hub.answer(client, request.channel, reply_type, parent, &reply, None);
                 }
             }
         }

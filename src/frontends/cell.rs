@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::content::{self, Failure};
-use super::hub::{Hub, Parent};
-use super::keyboard::Keyboard;
+use super::hub::{Hub, Parent, date};
+use super::keyboard::{Before, Keyboard};
 use super::outbox::Outbox;
 use crate::execution::{LiveEvent, LiveOutput, Outcome, Wishes};
 use crate::jupyter::{Channel, WantedCell};
@@ -21,10 +23,15 @@ const TOOL_CALLS: u32 = u32::MAX;
 const ON_INTERRUPT: Policy = Policy::Interrupt;
 /// Bytes that go out in one message.
 const TOGETHER_BYTES: usize = 256 << 10;
+/// How long what is printed waits for more: a line that is written in pieces is to be one output in a
+/// notebook, where each message may be kept as one of its own.
+const TOGETHER: Duration = Duration::from_millis(100);
 
 /// A cell on its way.
 struct Running<'a> {
     hub: &'a Hub,
+    /// On which it was asked for, and its reply goes out.
+    channel: Channel,
     parent: &'a Parent,
     is_silent: bool,
     execution_count: Option<u64>,
@@ -38,13 +45,13 @@ struct Running<'a> {
 pub(super) async fn run(
     hub: &Arc<Hub>,
     client: &Outbox,
-    parent: &Parent,
+    (channel, parent): (Channel, &Parent),
     wanted: WantedCell,
     keyboard: &Keyboard,
     failed: impl FnOnce(),
 ) {
     if wanted.code.trim().is_empty() && wanted.user_expressions.is_none() {
-        return nothing(hub, client, parent);
+        return nothing(hub, client, channel, parent);
     }
     let (source, questions) = wanted.allow_stdin.then(input_source).unzip();
     let cell = Cell {
@@ -60,11 +67,12 @@ pub(super) async fn run(
         },
         ..Cell::default()
     };
-    let (mut execution, mut own) = hub.execute(cell);
+    let (mut execution, mut own) = hub.execute(cell, parent);
     let live = execution.take_live();
     let mut turn = execution.turn();
     let mut running = Running {
         hub,
+        channel,
         parent,
         is_silent: wanted.silent,
         execution_count: None,
@@ -84,11 +92,13 @@ pub(super) async fn run(
         Err(_) => hub.tell().await,
     };
     running.execution_count = begun.as_ref().ok().copied();
+    let started = date(Timestamp::now());
     running.begin(&wanted.code).await;
     let (outcome, receipt) = match begun {
         Ok(_count) => {
-            let answering = keyboard.serve(hub, client, parent, questions);
-            let followed = running.follow(&mut execution, live);
+            let before = Before::default();
+            let answering = keyboard.serve(hub, client, parent, questions, &before);
+            let followed = running.follow(&mut execution, live, &before);
             // Whoever answers does so until the cell has ended.
             tokio::select! {
                 biased;
@@ -99,14 +109,16 @@ pub(super) async fn run(
         Err(finished) => finished,
     };
     keyboard.forget();
-    running.finish(client, &outcome, receipt, failed).await;
+    running
+        .finish(client, &started, &outcome, receipt, failed)
+        .await;
     drop((telling, own));
 }
 
 /// A request without code, which changes nothing.
-fn nothing(hub: &Hub, client: &Outbox, parent: &Parent) {
+fn nothing(hub: &Hub, client: &Outbox, channel: Channel, parent: &Parent) {
     let reply = content::execute_reply(None, hub.execution_count());
-    framed(hub, client, Channel::Shell, parent, "execute_reply", &reply);
+    framed(hub, client, channel, parent, "execute_reply", &reply);
 }
 
 /// Answers a client alone, with the status around it that every request has: those of others say
@@ -119,13 +131,20 @@ pub(super) fn framed(
     msg_type: &'static str,
     content: &serde_json::Value,
 ) {
-    let status = |state: &str| {
-        let content = content::status(state);
-        hub.answer(client, Channel::Iopub, "status", parent, &content, None);
-    };
-    status("busy");
+    status(hub, client, parent, "busy");
     hub.answer(client, channel, msg_type, parent, content, None);
-    status("idle");
+    status(hub, client, parent, "idle");
+}
+
+/// The same around what nothing answers.
+pub(super) fn passed_over(hub: &Hub, client: &Outbox, parent: &Parent) {
+    status(hub, client, parent, "busy");
+    status(hub, client, parent, "idle");
+}
+
+fn status(hub: &Hub, client: &Outbox, parent: &Parent, state: &str) {
+    let content = content::status(state);
+    hub.answer(client, Channel::Iopub, "status", parent, &content, None);
 }
 
 impl Running<'_> {
@@ -140,10 +159,23 @@ impl Running<'_> {
         &mut self,
         execution: &mut Execution,
         live: Option<LiveOutput>,
+        before: &Before,
     ) -> (Outcome, Receipt) {
         if let Some(mut live) = live {
-            while let Some(piece) = live.next_together(TOGETHER_BYTES).await {
-                self.piece(piece).await;
+            loop {
+                tokio::select! {
+                    biased;
+                    () = before.wanted() => {
+                        while let Some(piece) = live.gathered_now() {
+                            self.piece(piece).await;
+                        }
+                        before.is_told();
+                    }
+                    piece = live.next_gathered(TOGETHER_BYTES, TOGETHER) => match piece {
+                        Some(piece) => self.piece(piece).await,
+                        None => break,
+                    },
+                }
             }
         }
         let rest = (self.stdout.rest(), self.stderr.rest());
@@ -193,13 +225,14 @@ impl Running<'_> {
     async fn finish(
         &self,
         client: &Outbox,
+        started: &str,
         outcome: &Outcome,
         receipt: Receipt,
         failed: impl FnOnce(),
     ) {
         let report = &outcome.kernel;
         self.hub.note(report.execution_count);
-        if let Some(notices) = content::notices(outcome) {
+        if let Some(notices) = self.hub.notices(outcome) {
             self.show("stream", &content::stream("stderr", &notices))
                 .await;
         }
@@ -213,22 +246,18 @@ impl Running<'_> {
             count => count,
         };
         let mut reply = content::execute_reply(failure.as_ref(), count);
-        let found = outcome.beside_streams.user_expressions.as_deref();
-        if let (Some(reply), Some(found)) = (
-            reply.as_object_mut(),
-            found.and_then(|found| serde_json::from_str(found).ok()),
-        ) {
-            reply.insert("user_expressions".to_owned(), found);
+        if let Some(reply) = reply.as_object_mut() {
+            let found = outcome.beside_streams.user_expressions.as_deref();
+            if let Some(found) = found.and_then(|found| serde_json::from_str(found).ok()) {
+                reply.insert("user_expressions".to_owned(), found);
+            }
+            if outcome.beside_streams.asks_exit {
+                reply.insert("payload".to_owned(), content::exit_payload());
+            }
         }
         let (hub, parent) = (self.hub, self.parent);
-        hub.answer(
-            client,
-            Channel::Shell,
-            "execute_reply",
-            parent,
-            &reply,
-            Some(receipt),
-        );
+        let about = content::started(started);
+        hub.answer_about(client, self.channel, parent, &reply, &about, receipt);
         hub.end_cell(parent);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::execution::{ErrorClass, Outcome, Status};
+use crate::execution::{ErrorClass, INTERRUPTED_KEPT, Outcome, Status};
 use crate::jupyter::{Asked, ContentError, PROTOCOL_VERSION};
 use crate::session::Shown;
 
@@ -168,8 +168,9 @@ fn ename_of(class: Option<ErrorClass>) -> &'static str {
     }
 }
 
-/// What no stream has carried and no error tells, a line each.
-pub(super) fn notices(outcome: &Outcome) -> Option<String> {
+/// What no stream has carried and no error tells, a line each. That an interrupt has ended the cell
+/// and nothing else needs no words: the error is a `KeyboardInterrupt`, as with any kernel of Jupyter's.
+pub(super) fn notices(outcome: &Outcome, is_late_told: bool) -> Option<String> {
     let told_by_error = outcome.status != Status::Success
         && outcome
             .beside_streams
@@ -178,7 +179,11 @@ pub(super) fn notices(outcome: &Outcome) -> Option<String> {
             .is_none_or(|raised| raised.ename.is_empty());
     let mut text = String::new();
     if !told_by_error {
-        for notice in &outcome.beside_streams.notices {
+        let told = outcome.beside_streams.notices.iter();
+        for notice in told.filter(|it| *it != INTERRUPTED_KEPT) {
+            if is_late_told && outcome.tells_background(notice) {
+                continue;
+            }
             text.push_str(notice);
             text.push('\n');
         }
@@ -189,6 +194,11 @@ pub(super) fn notices(outcome: &Outcome) -> Option<String> {
         text.push('\n');
     }
     (!text.is_empty()).then_some(text)
+}
+
+/// Beside the reply to a cell: when it has begun.
+pub(super) fn started(at: &str) -> Value {
+    json!({ "started": at })
 }
 
 /// The reply to a cell.
@@ -210,6 +220,12 @@ pub(super) fn execute_reply(failure: Option<&Failure>, execution_count: u64) -> 
             "payload": [],
         }),
     }
+}
+
+/// Beside the reply to a cell that has called `exit()`: a console is to end, and with it the kernel if
+/// it has started that itself.
+pub(super) fn exit_payload() -> Value {
+    json!([{ "source": "ask_exit", "keepkernel": true }])
 }
 
 /// The reply to a cell that does not run because one before it has failed.
@@ -236,7 +252,7 @@ mod tests {
         assert_eq!(reply["traceback"], json!(["[interrupted]"]));
         assert_eq!(reply["status"], "error");
         assert_eq!(reply["execution_count"], 3);
-        assert_eq!(notices(&outcome).unwrap(), "warmcell: odd\n");
+        assert_eq!(notices(&outcome, false).unwrap(), "warmcell: odd\n");
 
         outcome.beside_streams.raised = Some(Raised {
             ename: "E".to_owned(),
@@ -248,6 +264,12 @@ mod tests {
             failure.error(),
             json!({ "ename": "E", "evalue": "v", "traceback": ["a", "b"] })
         );
-        assert_eq!(notices(&outcome).unwrap(), "[interrupted]\nwarmcell: odd\n");
+        assert_eq!(
+            notices(&outcome, false).unwrap(),
+            "[interrupted]\nwarmcell: odd\n"
+        );
+        // The error has said it.
+        outcome.beside_streams.notices = vec![INTERRUPTED_KEPT.to_owned()];
+        assert_eq!(notices(&outcome, false).unwrap(), "warmcell: odd\n");
     }
 }

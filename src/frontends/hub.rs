@@ -12,6 +12,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use super::content::{self, RESTARTING};
+use super::late::Late;
 use super::message::Outgoing;
 use super::outbox::{Outbox, Why};
 use super::telling::{Own, Telling};
@@ -40,8 +41,8 @@ pub(super) struct Hub {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    clients: Vec<Arc<Outbox>>,
+pub(super) struct State {
+    pub(super) clients: Vec<Arc<Outbox>>,
     /// Cells that clients have handed over; those that have ended for as long as events may speak of
     /// them.
     own: VecDeque<OwnCell>,
@@ -53,6 +54,8 @@ struct State {
     current: Option<Beginning>,
     /// What the kernel has done since: told after the cell.
     kernel: Vec<&'static str>,
+    /// What was printed between cells, since the last.
+    pub(super) late: Late,
     /// Nothing happens in the session any more.
     is_over: bool,
 }
@@ -61,6 +64,7 @@ struct State {
 struct OwnCell {
     number: u64,
     watch: TurnWatch,
+    parent: Parent,
     /// With which it is given its turn to be told.
     turn: Option<oneshot::Sender<Telling>>,
     has_ended: bool,
@@ -144,7 +148,7 @@ impl Hub {
     // Cells of clients.
 
     /// Hands a cell over. The events of the session are known to be its from the first on.
-    pub(super) fn execute(self: &Arc<Self>, cell: Cell) -> (Execution, Own) {
+    pub(super) fn execute(self: &Arc<Self>, cell: Cell, parent: &Parent) -> (Execution, Own) {
         let number = self.messages.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         // Under the lock nobody looks at the list before the cell is in it.
@@ -154,6 +158,7 @@ impl Hub {
         state.own.push_back(OwnCell {
             number,
             watch: execution.turn(),
+            parent: parent.clone(),
             turn,
             has_ended: false,
         });
@@ -198,6 +203,13 @@ impl Hub {
         let mut state = self.state();
         let own = state.own.iter_mut().find(|own| own.watch.is(cell))?;
         Some(own.turn.take())
+    }
+
+    /// What has caused a cell, if a client of ours has handed it over.
+    pub(super) fn parent_of(&self, cell: u64) -> Option<Parent> {
+        let state = self.state();
+        let own = state.own.iter().find(|own| own.watch.is(cell))?;
+        Some(own.parent.clone())
     }
 
     /// Nothing happens in the session any more: no cell waits for its turn.
@@ -255,8 +267,10 @@ impl Hub {
         let count = execution_count.filter(|_| shown.kind == PublishedKind::Result);
         let content = Bytes::from(shown.content(count));
         let msg_type = shown.kind.msg_type();
-        let message = self.raw_message(msg_type, Channel::Iopub, parent, content, Some(shown));
-        put(&self.state(), &message);
+        let mut message = self.plain_message(msg_type, Channel::Iopub, parent, content);
+        message.message.metadata = shown.metadata.clone();
+        message.message.buffers.clone_from(&shown.buffers);
+        put(&self.state(), &Arc::new(message));
     }
 
     /// A cell has begun: all are told, and those who come before its end.
@@ -310,8 +324,19 @@ impl Hub {
     fn put_states(&self, state: &State, states: &[&'static str]) {
         for it in states {
             let content = content::status(it);
-            put(state, &self.published("status", &Parent::none(), &content));
+            self.put(state, "status", &Parent::none(), &content);
         }
+    }
+
+    /// Publishes under the lock: nobody is waited for.
+    pub(super) fn put(
+        &self,
+        state: &State,
+        msg_type: &'static str,
+        parent: &Parent,
+        content: &Value,
+    ) {
+        put(state, &self.published(msg_type, parent, content));
     }
 
     /// Answers one client.
@@ -328,16 +353,32 @@ impl Hub {
         client.put(message, receipt);
     }
 
+    /// Answers one client's cell, with what is to be known of it beside.
+    pub(super) fn answer_about(
+        &self,
+        client: &Outbox,
+        channel: Channel,
+        parent: &Parent,
+        content: &Value,
+        about: &Value,
+        receipt: Receipt,
+    ) {
+        let mut message = self.plain_message("execute_reply", channel, parent, bytes_of(content));
+        message.message.metadata = bytes_of(about);
+        client.put(Arc::new(message), Some(receipt));
+    }
+
     /// Answers one client with what a kernel has said.
     pub(super) fn answer_raw(
         &self,
         client: &Outbox,
+        channel: Channel,
         msg_type: &'static str,
         parent: &Parent,
         content: Bytes,
     ) {
-        let message = self.raw_message(msg_type, Channel::Shell, parent, content, None);
-        client.put(message, None);
+        let message = self.plain_message(msg_type, channel, parent, content);
+        client.put(Arc::new(message), None);
     }
 
     /// Nothing more is published.
@@ -358,19 +399,16 @@ impl Hub {
         parent: &Parent,
         content: &Value,
     ) -> Arc<Outgoing> {
-        // Values of ours have no key that is no string, so this does not fail.
-        let content = serde_json::to_vec(content).unwrap_or_default();
-        self.raw_message(msg_type, channel, parent, content.into(), None)
+        Arc::new(self.plain_message(msg_type, channel, parent, bytes_of(content)))
     }
 
-    fn raw_message(
+    fn plain_message(
         &self,
         msg_type: &'static str,
         channel: Channel,
         parent: &Parent,
         content: Bytes,
-        shown: Option<&Published>,
-    ) -> Arc<Outgoing> {
+    ) -> Outgoing {
         self.session.touch();
         let number = self.messages.fetch_add(1, Ordering::Relaxed);
         let msg_id = format!("{}_{number}", self.id);
@@ -380,24 +418,24 @@ impl Hub {
             self.session.id(),
             &date(Timestamp::now()),
         );
-        let mut message = RawMessage {
-            parent_header: parent.0.clone(),
-            ..RawMessage::new(channel, header, content)
-        };
-        if let Some(shown) = shown {
-            message.metadata = shown.metadata.clone();
-            message.buffers.clone_from(&shown.buffers);
-        }
-        Arc::new(Outgoing {
+        Outgoing {
             msg_type,
             msg_id,
-            message,
-        })
+            message: RawMessage {
+                parent_header: parent.0.clone(),
+                ..RawMessage::new(channel, header, content)
+            },
+        }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A value as bytes; one of ours has no key that is no string, so this does not fail.
+fn bytes_of(value: &Value) -> Bytes {
+    serde_json::to_vec(value).unwrap_or_default().into()
 }
 
 /// Puts a message into the outboxes of all clients. Under the lock, so that all see the same order.

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::hub::{Hub, Parent};
 use super::outbox::Outbox;
@@ -14,6 +15,34 @@ use crate::kernel::{InputQuestion, InputQuestions};
 #[derive(Debug, Default)]
 pub(super) struct Keyboard(Mutex<Option<InputQuestion>>);
 
+/// Between a cell's question and what it has printed before, which is to be seen before it.
+#[derive(Debug, Default)]
+pub(super) struct Before {
+    wanted: Notify,
+    told: Notify,
+}
+
+impl Before {
+    /// Until everything is told that was printed by now.
+    async fn all_told(&self) {
+        self.wanted.notify_one();
+        self.told.notified().await;
+    }
+
+    /// Until somebody wants it told; then [`Before::is_told`] is called.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again: no wish is lost.
+    pub(super) async fn wanted(&self) {
+        self.wanted.notified().await;
+    }
+
+    pub(super) fn is_told(&self) {
+        self.told.notify_one();
+    }
+}
+
 impl Keyboard {
     /// Hands the questions of a cell to its client, for as long as the cell runs.
     pub(super) async fn serve(
@@ -22,6 +51,7 @@ impl Keyboard {
         client: &Outbox,
         parent: &Parent,
         questions: Option<InputQuestions>,
+        before: &Before,
     ) -> Infallible {
         if let Some(mut questions) = questions {
             loop {
@@ -30,6 +60,7 @@ impl Keyboard {
                         let Some(question) = question else { break };
                         let content =
                             json!({ "prompt": question.prompt, "password": question.password });
+                        before.all_told().await;
                         *self.waiting() = Some(question);
                         hub.answer(client, Channel::Stdin, "input_request", parent, &content, None);
                     }

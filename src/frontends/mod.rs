@@ -7,7 +7,8 @@
 //! channel, header, parent, metadata, content and buffers, as bytes.
 //!
 //! - `watched`: the sessions that are watched; - `hub`: one of them: what is published, and to whom;
-//! - `telling`: one cell is told to its end before the next begins;
+//! - `telling`: one cell is told to its end before the next begins; - `late`: what is printed between
+//!   cells;
 //! - `others`: what cells do that came another way, and the kernel; - `requests`: what one client
 //!   wants, one after the other; - `cell`: runs a cell for it; - `content`: the words of all answers;
 //! - `asking`: what it asks between cells; - `keyboard`: what cells ask it;
@@ -20,6 +21,7 @@ mod cell;
 mod content;
 mod hub;
 mod keyboard;
+mod late;
 mod message;
 mod others;
 mod outbox;

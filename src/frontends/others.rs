@@ -26,6 +26,7 @@ pub(super) async fn follow(frontends: Arc<Frontends>, hub: Arc<Hub>, mut events:
     let mut others = Others {
         hub: Arc::clone(&hub),
         running: Running::default(),
+        latest: None,
     };
     let mut users = hub.users.subscribe();
     let session = hub.session().clone();
@@ -92,6 +93,8 @@ enum Running {
 struct Others {
     hub: Arc<Hub>,
     running: Running,
+    /// The latest cell of another that has ended, and what has caused it.
+    latest: Option<(u64, Parent)>,
 }
 
 impl Others {
@@ -101,6 +104,7 @@ impl Others {
                 self.hub.kernel_does(states(from, to, &reason));
             }
             (_, EventKind::Lagged { missed }) => self.lagged(missed),
+            (cell, EventKind::LateOutput { stream, text }) => self.late(cell, stream, &text).await,
             (
                 Some(cell),
                 EventKind::CellStarted {
@@ -122,7 +126,7 @@ impl Others {
                 if let Some(current) = self.begin(cell, None).await {
                     let parent = current.parent.clone();
                     let count = current.execution_count;
-                    self.output(kind, &parent, count);
+                    self.output(kind, &parent, count).await;
                 }
             }
             (None, _) => {}
@@ -137,7 +141,7 @@ impl Others {
         }
     }
 
-    fn output(&self, kind: EventKind, parent: &Parent, execution_count: Option<u64>) {
+    async fn output(&self, kind: EventKind, parent: &Parent, execution_count: Option<u64>) {
         let (msg_type, content) = match kind {
             EventKind::Stdout { text } => ("stream", content::stream("stdout", &text)),
             EventKind::Stderr { text } => ("stream", content::stream("stderr", &text)),
@@ -159,7 +163,7 @@ impl Others {
             EventKind::ClearOutput { wait } => ("clear_output", json!({ "wait": wait })),
             _ => return,
         };
-        self.hub.publish_now(msg_type, parent, &content);
+        self.hub.publish(msg_type, parent, &content).await;
     }
 
     /// A cell runs: if it is another's and was not told yet, it is told now. `None` if it is a
@@ -206,9 +210,10 @@ impl Others {
             return;
         };
         let parent = &current.parent;
+        self.latest = Some((current.cell, parent.clone()));
         if let Some(outcome) = outcome {
             self.hub.note(outcome.kernel.execution_count);
-            if let Some(notices) = content::notices(outcome) {
+            if let Some(notices) = self.hub.notices(outcome) {
                 let content = content::stream("stderr", &notices);
                 self.hub.publish_now("stream", parent, &content);
             }
@@ -219,8 +224,23 @@ impl Others {
         self.hub.end_cell(parent);
     }
 
+    /// Something was printed while no cell ran: it belongs to the last one.
+    async fn late(&self, cell: Option<u64>, stream: &str, text: &str) {
+        let of_another = self
+            .latest
+            .as_ref()
+            .filter(|(other, _)| Some(*other) == cell);
+        let parent = match of_another {
+            Some((_, parent)) => Some(parent.clone()),
+            None => cell.and_then(|cell| self.hub.parent_of(cell)),
+        };
+        let parent = parent.unwrap_or_else(Parent::none);
+        self.hub.publish_late(&parent, stream, text).await;
+    }
+
     /// More came at once than this could hand on: said where it is missing.
     fn lagged(&mut self, missed: u64) {
+        self.hub.missed_late();
         let parent = match &self.running {
             Running::Others(current) => current.parent.clone(),
             Running::Nothing | Running::Own(_) => Parent::none(),

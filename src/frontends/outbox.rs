@@ -16,11 +16,14 @@ use crate::session::Receipt;
 const WAITED_FOR_BYTES: usize = 1 << 20;
 /// Bytes that may wait for a client at all.
 const MOST_BYTES: usize = 16 << 20;
+/// What one message counts towards that at most: a long one cuts nobody off who reads.
+const MOST_COUNTED: usize = MOST_BYTES / 2;
 
 /// The outbox of one client: whoever carries its messages takes them out.
 #[derive(Debug)]
 pub struct Outbox {
-    budget: Arc<Budget>,
+    /// What all outboxes share; `None` if it is that of a relay.
+    budget: Option<Arc<Budget>>,
     state: Mutex<State>,
     /// Something is to be sent, or nothing more will be.
     added: Notify,
@@ -33,6 +36,8 @@ struct State {
     waiting: VecDeque<Item>,
     /// Of all that waits, and of what is being sent.
     bytes: usize,
+    /// The same, as far as it counts towards what may wait at all.
+    counted: usize,
     /// Of what is being sent.
     sending: usize,
     /// It was waited for once, and has taken nothing: it is not waited for again before it does.
@@ -89,6 +94,16 @@ pub struct Item {
 
 impl Outbox {
     pub(super) fn new(budget: Arc<Budget>) -> Self {
+        Self::with(Some(budget))
+    }
+
+    /// The outbox of somebody who hands everything on, in bounded time, to queues with limits of their
+    /// own: it is waited for, however long that takes, and never cut off.
+    pub fn relay() -> Self {
+        Self::with(None)
+    }
+
+    fn with(budget: Option<Arc<Budget>>) -> Self {
         Self {
             budget,
             state: Mutex::default(),
@@ -97,25 +112,30 @@ impl Outbox {
         }
     }
 
-    /// Puts a message in. Whoever has not read the 16 MiB before it is cut off, and whoever is
-    /// furthest behind if too much waits for all together.
+    /// Puts a message in. Whoever has not read the 16 MiB before it is cut off, of which one message
+    /// counts as 8 at most, and whoever is furthest behind if too much waits for all together.
     pub(super) fn put(&self, message: Arc<Outgoing>, receipt: Option<Receipt>) {
         let mut state = self.state();
         if state.end.is_some() {
             return;
         }
-        if state.bytes > MOST_BYTES {
+        if state.counted > MOST_BYTES && self.budget.is_some() {
             drop(state);
             let sentence = "you read too slowly: more than 16 MiB waited for you";
             return self.cut_off(Why::Behind, sentence);
         }
         let bytes = message.bytes();
         state.bytes += bytes;
-        self.budget.add(bytes);
+        state.counted += bytes.min(MOST_COUNTED);
+        if let Some(budget) = &self.budget {
+            budget.add(bytes);
+        }
         state.waiting.push_back(Item { message, receipt });
         drop(state);
         self.added.notify_one();
-        self.budget.enforce();
+        if let Some(budget) = &self.budget {
+            budget.enforce();
+        }
     }
 
     /// Bytes that wait, and are being sent.
@@ -124,7 +144,7 @@ impl Outbox {
     }
 
     /// Waits until the client has taken nearly everything, or until the deadline: then it is not
-    /// waited for again before it has taken something.
+    /// waited for again before it has taken something. A relay is waited for without one.
     pub(super) async fn room(&self, deadline: Instant) {
         loop {
             let mut taken = pin!(self.taken.notified());
@@ -134,12 +154,16 @@ impl Outbox {
                 if state.bytes <= WAITED_FOR_BYTES || state.stalled || state.end.is_some() {
                     return;
                 }
-                if deadline <= Instant::now() {
+                if deadline <= Instant::now() && self.budget.is_some() {
                     state.stalled = true;
                     return;
                 }
             }
-            drop(timeout_at(deadline, taken).await);
+            if self.budget.is_none() {
+                taken.await;
+            } else {
+                drop(timeout_at(deadline, taken).await);
+            }
         }
     }
 
@@ -173,7 +197,14 @@ impl Outbox {
     fn empty(&self, state: &mut State) {
         state.waiting.clear();
         state.sending = 0;
-        self.budget.take(std::mem::take(&mut state.bytes));
+        state.counted = 0;
+        self.give_back(std::mem::take(&mut state.bytes));
+    }
+
+    fn give_back(&self, bytes: usize) {
+        if let Some(budget) = &self.budget {
+            budget.take(bytes);
+        }
     }
 
     fn end(&self, change: impl FnOnce(&mut State)) {
@@ -215,7 +246,8 @@ impl Outbox {
                 let mut state = self.state();
                 let sent = std::mem::take(&mut state.sending);
                 state.bytes -= sent;
-                self.budget.take(sent);
+                state.counted -= sent.min(MOST_COUNTED);
+                self.give_back(sent);
                 if sent > 0 {
                     self.taken.notify_waiters();
                 }
@@ -248,7 +280,7 @@ impl Outbox {
 impl Drop for Outbox {
     fn drop(&mut self) {
         let bytes = self.bytes();
-        self.budget.take(bytes);
+        self.give_back(bytes);
     }
 }
 
@@ -301,6 +333,48 @@ mod tests {
         assert_eq!(reason, Why::Behind);
         assert!(sentence.contains("too slowly"), "{sentence}");
         assert!(outbox.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn one_long_message_cuts_nobody_off_and_two_do() {
+        let outbox = Arc::new(Budget::default()).outbox();
+        let long = message(30 << 20);
+        outbox.put(Arc::clone(&long), None);
+        for _ in 0..1_000 {
+            outbox.put(message(10), None);
+        }
+        assert!(!outbox.has_ended());
+        assert!(matches!(outbox.next().await, Some(Next::Send(_))));
+        outbox.put(Arc::clone(&long), None);
+        // What is being sent counts until the next is asked for.
+        outbox.put(message(10), None);
+        assert_eq!(why(&outbox).await.0, Why::Behind);
+        // Nothing is left of what was counted.
+        let outbox = Arc::new(Budget::default()).outbox();
+        for _ in 0..10 {
+            outbox.put(Arc::clone(&long), None);
+            assert!(matches!(outbox.next().await, Some(Next::Send(_))));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_relay_is_waited_for_and_never_cut_off() {
+        let outbox = Outbox::relay();
+        for _ in 0..80 {
+            outbox.put(message(WAITED_FOR_BYTES / 2), None);
+        }
+        let passed = Instant::now();
+        let waited = tokio::time::timeout(Duration::from_secs(60), outbox.room(passed));
+        assert!(waited.await.is_err());
+        let ((), taken) = tokio::join!(outbox.room(passed), async {
+            let mut taken = 0;
+            while outbox.bytes() > WAITED_FOR_BYTES {
+                assert!(matches!(outbox.next().await, Some(Next::Send(_))));
+                taken += 1;
+            }
+            taken
+        });
+        assert!(taken >= 78, "{taken}");
     }
 
     #[tokio::test]

@@ -1,16 +1,16 @@
-//! The requests of one client: those of the shell one after the other, those of the control channel
-//! at once.
+//! The requests of one client: cells and what is asked of the kernel one after the other, whichever
+//! channel they came on, and what the control channel is for at once.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::timeout;
 
 use super::asking::ask;
-use super::cell::{framed, run};
+use super::cell::{framed, passed_over, run};
 use super::content::{self, Failure};
 use super::hub::{Hub, Joined, Parent};
 use super::keyboard::Keyboard;
@@ -21,6 +21,8 @@ use crate::session::{Policy, QuestionKind};
 
 /// Requests of one client that may wait.
 const MOST_WAITING: usize = 4_096;
+/// What is answered at once on the control channel; what else comes there waits as on the shell.
+const CONTROLS: [&str; 3] = ["kernel_info_request", "shutdown_request", "connect_request"];
 /// How long a kernel that is asked who it is may take to start.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -32,6 +34,8 @@ pub struct Client {
     shell: Lane,
     control: Lane,
     keyboard: Keyboard,
+    /// The ports at which the kernel is reached, by their keys in a connection file.
+    ports: Option<Value>,
 }
 
 /// Requests that are answered one after the other.
@@ -54,15 +58,22 @@ impl Client {
     /// A client that has joined. Its requests are answered until it is gone; a cell that runs by then
     /// goes on. To be called within a runtime of tokio.
     pub fn start(joined: &Joined) -> Arc<Self> {
+        Self::start_at(joined, None)
+    }
+
+    /// The same for those who reach the kernel at ports: what a `connect_request` is answered with, by
+    /// their keys in a connection file.
+    pub fn start_at(joined: &Joined, ports: Option<Value>) -> Arc<Self> {
         let client = Arc::new(Self {
             hub: Arc::clone(&joined.hub),
             outbox: Arc::clone(&joined.outbox),
             shell: Lane::default(),
             control: Lane::default(),
             keyboard: Keyboard::default(),
+            ports,
         });
-        for channel in [Channel::Shell, Channel::Control] {
-            tokio::spawn(Arc::clone(&client).serve(channel));
+        for controls in [false, true] {
+            tokio::spawn(Arc::clone(&client).serve(controls));
         }
         client
     }
@@ -81,7 +92,9 @@ impl Client {
             tracing::debug!(channel = ?request.channel, request.msg_type, "a message for nobody");
             return;
         }
-        let lane = self.lane(request.channel);
+        let controls =
+            request.channel == Channel::Control && CONTROLS.contains(&request.msg_type.as_str());
+        let lane = self.lane(controls);
         if request.msg_type == "interrupt_request" {
             // Behind nothing; some clients know no channel but the shell.
             self.interrupt(request.channel, &Parent(request.header));
@@ -98,22 +111,19 @@ impl Client {
         }
     }
 
-    fn lane(&self, channel: Channel) -> &Lane {
-        match channel {
-            Channel::Control => &self.control,
-            _ => &self.shell,
-        }
+    fn lane(&self, controls: bool) -> &Lane {
+        if controls { &self.control } else { &self.shell }
     }
 
-    async fn serve(self: Arc<Self>, channel: Channel) {
-        while let Some(waiting) = self.next(self.lane(channel)).await {
+    async fn serve(self: Arc<Self>, controls: bool) {
+        while let Some(waiting) = self.next(self.lane(controls)).await {
             let Waiting {
                 request,
                 is_aborted,
                 _room,
             } = waiting;
             let parent = Parent(request.header.clone());
-            if channel == Channel::Shell && request.msg_type == "execute_request" {
+            if request.msg_type == "execute_request" {
                 self.execute(&request, &parent, is_aborted).await;
             } else {
                 self.other(&request, &parent).await;
@@ -132,9 +142,10 @@ impl Client {
 
     async fn execute(&self, request: &Request, parent: &Parent, is_aborted: bool) {
         let (hub, outbox) = (&self.hub, &*self.outbox);
+        let channel = request.channel;
         if is_aborted {
             let reply = content::aborted(hub.execution_count());
-            return framed(hub, outbox, Channel::Shell, parent, "execute_reply", &reply);
+            return framed(hub, outbox, channel, parent, "execute_reply", &reply);
         }
         match Asked::parse(&request.msg_type, &request.content) {
             Ok(asked) => {
@@ -145,11 +156,12 @@ impl Client {
                         self.abort_waiting();
                     }
                 };
-                run(hub, outbox, parent, wanted, &self.keyboard, failed).await;
+                let asked_by = (channel, parent);
+                run(hub, outbox, asked_by, wanted, &self.keyboard, failed).await;
             }
             Err(error) => {
                 self.abort_waiting();
-                self.refuse_cell(parent, &error);
+                self.refuse_cell(channel, parent, &error);
             }
         }
     }
@@ -162,7 +174,7 @@ impl Client {
     }
 
     /// A cell that makes no sense: nobody else is told of it.
-    fn refuse_cell(&self, parent: &Parent, error: &ContentError) {
+    fn refuse_cell(&self, channel: Channel, parent: &Parent, error: &ContentError) {
         let (hub, outbox) = (&self.hub, &*self.outbox);
         let failure = Failure::senseless(error);
         let published = |msg_type: &'static str, content| {
@@ -171,14 +183,7 @@ impl Client {
         published("status", content::status("busy"));
         published("error", failure.error());
         let reply = content::execute_reply(Some(&failure), hub.execution_count());
-        hub.answer(
-            outbox,
-            Channel::Shell,
-            "execute_reply",
-            parent,
-            &reply,
-            None,
-        );
+        hub.answer(outbox, channel, "execute_reply", parent, &reply, None);
         published("status", content::status("idle"));
     }
 
@@ -189,10 +194,11 @@ impl Client {
         if msg_type == "kernel_info_request" {
             return self.kernel_info(channel, parent).await;
         }
+        if let ("connect_request", Some(ports)) = (msg_type, &self.ports) {
+            return framed(hub, outbox, channel, parent, "connect_reply", ports);
+        }
         let asked = Asked::parse(msg_type, &request.content);
-        if channel == Channel::Shell
-            && let (Some(kind), Ok(asked)) = (QuestionKind::parse(msg_type), &asked)
-        {
+        if let (Some(kind), Ok(asked)) = (QuestionKind::parse(msg_type), &asked) {
             return ask(hub, outbox, parent, kind, request, asked).await;
         }
         let known = match &asked {
@@ -205,7 +211,8 @@ impl Client {
         }
         if msg_type != "shutdown_request" {
             tracing::debug!(msg_type, "a request that nothing here knows");
-            return;
+            // Whoever waits for its end sees it.
+            return passed_over(hub, outbox, parent);
         }
         // Old clients have it on the shell.
         match asked {

@@ -166,6 +166,9 @@ pub struct CellReport {
     /// Whether it was interrupted before its code had ended, whatever it made of that.
     #[serde(deserialize_with = "or_default")]
     pub interrupted: bool,
+    /// Whether it ended by `exit()` or `quit()`, which at a prompt mean the prompt.
+    #[serde(deserialize_with = "or_default")]
+    pub asks_exit: bool,
 }
 
 /// A call of `sys.exit`.

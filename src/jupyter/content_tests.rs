@@ -41,7 +41,7 @@ fn a_full_reply_is_read() {
             "unknown":{"deep":[1]},
             "warmcell":{"cell":9,"exit":{"code":3,"text":"t"},
               "names":{"set":[["x","list"],["y","int"]],"del":["z"],"total":2},
-              "warnings":["w"],"limits":[["nofile",5,-1],["nice_value",3,3],["core",0,0],[7,8,9]],"interrupted":true,"error":{"class":"exception","line":"E: x","place":"<cell 4>, line 2"}}}"#,
+              "warnings":["w"],"limits":[["nofile",5,-1],["nice_value",3,3],["core",0,0],[7,8,9]],"interrupted":true,"asks_exit":true,"error":{"class":"exception","line":"E: x","place":"<cell 4>, line 2"}}}"#,
     )
     .unwrap();
     let expected = ExecuteReply {
@@ -83,6 +83,7 @@ fn a_full_reply_is_read() {
                 place: Some("<cell 4>, line 2".to_owned()),
             }),
             interrupted: true,
+            asks_exit: true,
         }),
     };
     assert_eq!(reply, expected);

@@ -29,10 +29,16 @@ pub struct StatusContent {
     pub execution_state: String,
 }
 
-/// What a `kernel_info_reply` says of the language.
+/// What a `kernel_info_reply` says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct KernelInfo {
+    /// The name of the kernel's program.
+    #[serde(deserialize_with = "or_default")]
+    pub implementation: String,
+    /// The version of the messaging protocol.
+    #[serde(deserialize_with = "or_default")]
+    pub protocol_version: String,
     /// The language of cells.
     #[serde(deserialize_with = "or_default")]
     pub language_info: LanguageInfo,

@@ -94,6 +94,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_seed_of_the_wire_runs() {
+        // The published package leaves the fuzz folder out.
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/zmq_wire");
+        let Ok(seeds) = std::fs::read_dir(folder) else {
+            return;
+        };
+        let seeds: Vec<_> = seeds.map(|seed| seed.unwrap().path()).collect();
+        assert!(seeds.len() >= 30);
+        let mut fates = [0; 3];
+        for seed in seeds {
+            let data = std::fs::read(&seed).unwrap();
+            exercise_wire(&data);
+            let (items, fault) = read(&[&zmtp::greeting()[..], &data].concat(), 64);
+            let fate = if fault.is_some() {
+                0
+            } else {
+                1 + usize::from(items.iter().any(|it| matches!(it, ZmtpItem::Message(_))))
+            };
+            fates[fate] += 1;
+        }
+        // They lead to faults, and to messages, and to neither.
+        assert!(fates.iter().all(|count| *count >= 5), "{fates:?}");
+    }
+
+    #[test]
     fn seeds_of_every_kind_are_read() {
         let signer = Signer::new(SIGNATURE_SCHEME, b"key").unwrap();
         let raw = super::super::RawMessage::new(

@@ -18,10 +18,10 @@ use super::handle::Command;
 use super::link::Link;
 use super::question::Question;
 use super::running::{EXECUTE_REPLY, Running, answered};
-use super::{Death, Ending, Escalation, FrameBudget, Pressure, SharedSink};
+use super::{Death, Ending, Escalation, FrameBudget, LateSink, Pressure, SharedSink};
 use crate::jupyter::{Channel, InputRequest};
 use crate::output::Tail;
-use crate::process::{InterruptPage, PipeReader, StartTick};
+use crate::process::{Foreground, InterruptPage, PipeReader, StartTick};
 use crate::provisioner::{KernelExit, KernelProcess, ProvisionedKernel};
 
 /// Bytes read from a pipe at a time: what a pipe holds.
@@ -40,8 +40,8 @@ pub(super) struct Interrupting {
     plan: Escalation,
     /// When the latest signal was sent, counted from the first.
     sent: Duration,
-    /// What has started before this was interrupted, or is not meant.
-    swept: StartTick,
+    /// What the cell has started and waits for.
+    foreground: Foreground,
 }
 
 #[derive(Debug)]
@@ -56,6 +56,7 @@ pub(super) struct Actor {
     commands: mpsc::Receiver<Command>,
     kill: CancellationToken,
     pub(super) background: Arc<Mutex<Tail>>,
+    pub(super) late: Arc<dyn LateSink>,
     death: watch::Sender<Option<Death>>,
     cleared: watch::Sender<Option<usize>>,
     pub(super) running: Option<Running>,
@@ -85,6 +86,7 @@ impl Actor {
         commands: mpsc::Receiver<Command>,
         kill: CancellationToken,
         background: Arc<Mutex<Tail>>,
+        late: Arc<dyn LateSink>,
         death: watch::Sender<Option<Death>>,
         cleared: watch::Sender<Option<usize>>,
     ) -> io::Result<Self> {
@@ -98,6 +100,7 @@ impl Actor {
             commands,
             kill,
             background,
+            late,
             death,
             cleared,
             running: None,
@@ -278,14 +281,14 @@ impl Actor {
             running.pressure = None;
             return;
         }
-        let swept = running.began;
+        let began = running.began;
         self.page.name(cell);
         // A second interrupt does not lengthen the grace of the first.
-        self.interrupt.get_or_insert(Interrupting {
+        self.interrupt.get_or_insert_with(|| Interrupting {
             began: Instant::now(),
             plan,
             sent: Duration::ZERO,
-            swept,
+            foreground: Foreground::since(began),
         });
         self.signal();
     }
@@ -294,8 +297,7 @@ impl Actor {
     /// it once, so that it can clean up.
     fn signal(&mut self) {
         if let Some(interrupt) = &mut self.interrupt {
-            let since = std::mem::replace(&mut interrupt.swept, StartTick::now());
-            self.process.interrupt(since);
+            self.process.interrupt(&mut interrupt.foreground);
         }
     }
 

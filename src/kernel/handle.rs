@@ -13,7 +13,7 @@ use super::actor::Actor;
 use super::input::InputSource;
 use super::question::WeakKernel;
 use super::running::EXECUTE_REPLY;
-use super::{CellEnd, Death, Ending, Escalation, FrameBudget, SharedSink};
+use super::{CellEnd, Death, Ending, Escalation, FrameBudget, LateSink, SharedSink};
 use crate::environment::Interpreter;
 use crate::jupyter::{
     Channel, ExecuteRequest, FrameError, Limits, RawMessage, VariablesReply, encode, header,
@@ -130,12 +130,17 @@ struct Shared {
 }
 
 impl Kernel {
-    /// Puts an actor in front of a kernel that was started.
+    /// Puts an actor in front of a kernel that was started. What it prints while no cell runs goes to
+    /// `late`, as it comes.
     ///
     /// # Errors
     ///
     /// If the link cannot be watched.
-    pub fn new(started: ProvisionedKernel, budget: Arc<FrameBudget>) -> Result<Self, ProcessError> {
+    pub fn new(
+        started: ProvisionedKernel,
+        budget: Arc<FrameBudget>,
+        late: Arc<dyn LateSink>,
+    ) -> Result<Self, ProcessError> {
         let (commands, queue) = mpsc::channel(QUEUED_COMMANDS);
         let (death_report, death) = watch::channel(None);
         let (cleared_report, cleared) = watch::channel(None);
@@ -158,6 +163,7 @@ impl Kernel {
             queue,
             kill,
             background,
+            late,
             death_report,
             cleared_report,
         )

@@ -27,5 +27,5 @@ pub use handle::{AskRequest, CellRequest, Kernel};
 pub use input::{InputQuestion, InputQuestions, InputSource, input_source};
 pub use link::FrameBudget;
 pub use question::WeakKernel;
-pub use sink::{CellSink, Pressure, SharedSink};
+pub use sink::{CellSink, LateSink, Pressure, SharedSink};
 pub use state::{KernelState, Transition, Trigger};

@@ -191,13 +191,17 @@ impl Actor {
                     sink.stderr(chunk);
                 }
             }
-            None => {
-                self.background
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(chunk);
-            }
+            None => self.printed_late(which, chunk),
         }
+    }
+
+    /// Bytes that belong to no cell that runs.
+    fn printed_late(&self, which: usize, chunk: &[u8]) {
+        self.background
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(chunk);
+        self.late.printed(which == 1, chunk);
     }
 
     /// Reads what is in the pipes now, and what comes in the same moment.
@@ -255,10 +259,7 @@ impl Actor {
                 self.hand_on(which, count.min(owed));
                 // What was written after the reply is not the cell's.
                 if let Some(late) = self.buffer.get(owed..count) {
-                    self.background
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push(late);
+                    self.printed_late(which, late);
                 }
             }
         }

@@ -28,6 +28,13 @@ pub trait CellSink: Send + Debug {
     }
 }
 
+/// Takes what a kernel prints while no cell runs, as it comes: threads and children of cells that have ended
+/// do. Called from the kernel's task: must not block.
+pub trait LateSink: Send + Sync + Debug {
+    /// Bytes of stdout, or of stderr.
+    fn printed(&self, is_stderr: bool, chunk: &[u8]);
+}
+
 /// A sink in the hands of both the kernel's task and whoever runs the cell.
 pub type SharedSink = Arc<Mutex<dyn CellSink>>;
 

@@ -9,6 +9,8 @@ mod control;
 mod error;
 mod foreground;
 mod handover;
+mod holdings;
+mod leftovers;
 mod limits;
 mod orphans;
 mod pidfd;
@@ -25,8 +27,10 @@ mod watch;
 pub use changes::PathWatch;
 pub use control::{ControlSocket, MAX_CONTROL_MESSAGE_BYTES};
 pub use error::{ProcessError, in_words};
-pub use foreground::{StartTick, interrupt_foreground};
+pub use foreground::{Foreground, StartTick};
 pub use handover::{hand_over, taken_over};
+pub use holdings::{Holdings, holdings};
+pub use leftovers::{Leftover, left_by, leftovers};
 pub use limits::{
     leave_limits_of_starter, leave_nice_value_of_starter, nofile_limits, own_limits, raise_nofile,
     survive_file_size_limit, try_descriptors,

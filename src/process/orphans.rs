@@ -108,7 +108,7 @@ pub fn reap_orphans() {
 }
 
 /// The children of this process, whichever thread they count to.
-fn children() -> Vec<u32> {
+pub(super) fn children() -> Vec<u32> {
     let Ok(tasks) = fs::read_dir("/proc/self/task") else {
         return Vec::new();
     };
@@ -166,7 +166,7 @@ fn marked(markers: &[Marker], others: &mut HashSet<u32>) -> Vec<(u32, Pidfd)> {
     victims
 }
 
-fn bears(pid: u32, markers: &[Marker]) -> bool {
+pub(super) fn bears(pid: u32, markers: &[Marker]) -> bool {
     let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else {
         return false;
     };

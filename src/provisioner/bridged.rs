@@ -99,7 +99,7 @@ impl LocalProvisioner {
             kernel: foreign.clone(),
             cwd: request.cwd.clone(),
             prefix: prefix.clone(),
-            tools: options.sources.join("tools/hermes_tools.py"),
+            tools: options.sources.folder().join("tools/hermes_tools.py"),
             patience_ms: u64::try_from(options.foreign_start.as_millis()).unwrap_or(u64::MAX),
         };
         let setup = serde_json::to_vec(&setup).map_err(|error| ProvisionError::Foreign {

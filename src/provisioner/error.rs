@@ -18,7 +18,7 @@ pub enum ProvisionError {
     },
     /// The working directory is not there.
     #[error(
-        "cannot start a kernel in {}: {reason}; give a directory that exists (--cwd)",
+        "cannot start a kernel in {}: {reason}; give a directory that exists (`caller.cwd` or `caller.directory`)",
         cwd.display()
     )]
     WorkingDirectory {
@@ -87,7 +87,7 @@ pub struct Rejected {
 }
 
 fn describe_rejected(rejected: &[Rejected]) -> String {
-    const ADVICE: &str = "install Python 3.8 or newer, or name one with --python PATH";
+    const ADVICE: &str = "install Python 3.8 or newer, or name one with `caller.python`";
     if rejected.is_empty() {
         return format!("no Python found: there is no python3 on PATH; {ADVICE}");
     }

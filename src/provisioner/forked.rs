@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::forkserver::{ChildWatch, Forkserver};
 use super::{KernelExit, KernelProcess};
-use crate::process::{Pidfd, Signal, StartTick, interrupt_foreground};
+use crate::process::{Foreground, Pidfd, Signal};
 
 /// How long the report of an ended process is waited for.
 const REPORT_DEADLINE: Duration = Duration::from_secs(1);
@@ -73,10 +73,10 @@ impl KernelProcess for Forked {
         self.pid
     }
 
-    fn interrupt(&self, since: StartTick) {
+    fn interrupt(&self, foreground: &mut Foreground) {
         // First, so that its wait for a child is interrupted before that ends.
         if self.pidfd.signal(Signal::Interrupt) {
-            interrupt_foreground(self.pid, since);
+            foreground.interrupt(self.pid);
         }
     }
 

@@ -19,7 +19,10 @@ use super::forkserver_start::{ForkserverSpec, StartFailure, start};
 use super::messages::{ForkOrder, LimitsOrder};
 use super::{KernelRequest, ProvisionError, ProvisionedKernel, Provisioner, Rejected};
 use crate::environment::Candidate;
-use crate::process::{InterruptPage, PipeReader, nofile_limits, output_pipe, socket_pair};
+use crate::process::{
+    InterruptPage, PipeReader, in_a_thread, nofile_limits, output_pipe, socket_pair,
+};
+use crate::python_source::Sources;
 
 /// Silent for so long, and a new forkserver serves new kernels.
 const SILENT: Duration = Duration::from_millis(50);
@@ -32,7 +35,7 @@ const FORK_DEADLINE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct LocalOptions {
     /// The unpacked sources.
-    pub sources: PathBuf,
+    pub sources: Arc<Sources>,
     /// The folder of sockets, removed by a forkserver when the manager is gone.
     pub sockets: PathBuf,
     /// Whether this process adopts orphans.
@@ -168,10 +171,11 @@ impl LocalProvisioner {
             // It was tried while we waited; an interpreter that hangs costs its time once.
             return Err(StartFailure::Unusable(reason.clone()));
         }
+        let sources = self.sources().await?;
         let starting = start(ForkserverSpec {
             program: candidate.path.clone(),
             environment: environment.to_vec(),
-            sources: self.options.sources.clone(),
+            sources,
             sockets: self.options.sockets.clone(),
             adopts: self.options.adopt_orphans,
         });
@@ -193,6 +197,12 @@ impl LocalProvisioner {
             .entry(own)
             .or_insert_with(|| Arc::clone(&place));
         Ok(server)
+    }
+
+    /// Where the sources are; they are there then.
+    async fn sources(&self) -> Result<PathBuf, ProvisionError> {
+        let sources = Arc::clone(&self.options.sources);
+        Ok(in_a_thread(move || sources.stand()).await??)
     }
 
     /// Asks a forkserver that is not suspected; it has longer to answer.

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use super::{JobRunner, ProvisionError};
 use crate::config::{ForeignKernel, ProcessLimits};
 use crate::environment::{Candidate, Interpreter};
-use crate::process::{InterruptPage, PipeReader, StartTick};
+use crate::process::{Foreground, InterruptPage, PipeReader};
 
 /// The kernel that is wanted.
 #[derive(Debug, Clone)]
@@ -74,9 +74,8 @@ pub trait KernelProcess: Send + Sync + Debug {
     /// Its process number; for display, and for deciding who descends from it.
     fn pid(&self) -> u32;
 
-    /// Sends SIGINT to it, and to what it has started at that tick or later and waits for: its
-    /// descendants in its process group.
-    fn interrupt(&self, since: StartTick);
+    /// Sends SIGINT to it, and, once, to what it has started and waits for: those of its descendants.
+    fn interrupt(&self, foreground: &mut Foreground);
 
     /// Kills it at once, and has everything ended that it leaves behind.
     fn kill(&self);

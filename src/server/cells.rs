@@ -116,15 +116,15 @@ fn session_for(
     if let Some(session) = manager.registry().find(name) {
         return Ok((session, false));
     }
+    // None is opened for a cell that cannot run.
+    let checked = manager.registry().check(cell);
+    checked.map_err(|error| Refusal::usage(error.to_string()))?;
     let Some(caller) = &order.caller else {
         return Err(Refusal::not_found(format!(
             "there is no session {name}; to open one say in `caller` with which environment and \
              directory"
         )));
     };
-    // None is opened for a cell that cannot run.
-    let checked = manager.registry().check(cell);
-    checked.map_err(|error| Refusal::usage(error.to_string()))?;
     let made = manager
         .registry()
         .session_or_new(name.as_str(), &caller.caller())

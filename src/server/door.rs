@@ -22,6 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
@@ -41,6 +42,8 @@ use crate::process::until_worth_another_try;
 const MAX_CONNECTIONS: usize = 512;
 /// How long a client may take to say what it wants.
 const HEADER_DEADLINE: Duration = Duration::from_secs(10);
+/// How long who has not been understood may take to take that in.
+const LAST_WORD: Duration = Duration::from_secs(1);
 /// The longest head of a request.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
@@ -242,15 +245,18 @@ impl Served {
                 answered.map(|response| once(response).map(|body| held(body, serving)))
             }
         });
-        let served = http1::Builder::new()
+        let mut connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_DEADLINE)
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(stream), service)
-            .with_upgrades()
-            .await;
-        if let Err(error) = served {
+            .with_upgrades();
+        if let Err(error) = (&mut connection).await {
             tracing::debug!(%error, "a connection ended early");
+            if let Some(parts) = connection.into_parts() {
+                let answering = parts.io.into_inner().answer(&error);
+                drop(timeout(LAST_WORD, answering).await);
+            }
         }
     }
 }

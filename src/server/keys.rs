@@ -190,7 +190,7 @@ impl<'a> Keys<'a> {
             .map(Some)
             .map_err(|fault| OrderError::Number {
                 key: self.key(key),
-                fault: fault.to_string(),
+                fault: without_place(&fault),
             })
     }
 
@@ -254,6 +254,13 @@ pub(super) fn no_json(text: &[u8], what: &'static str, source: serde_json::Error
 }
 
 /// A value as it was written, cut.
+/// What is wrong, without its place in a text that nobody has written so.
+fn without_place(fault: &serde_json::Error) -> String {
+    let text = fault.to_string();
+    let place = format!(" at line {} column {}", fault.line(), fault.column());
+    text.strip_suffix(&place).unwrap_or(&text).to_owned()
+}
+
 fn shown(text: &str) -> String {
     let clean = |c: char| if c.is_control() { ' ' } else { c };
     let mut chars = text.chars().map(clean);

@@ -43,7 +43,7 @@ impl TryFrom<BTreeMap<String, Value>> for LimitsOrder {
             if soft.unwrap_or(u64::MAX) > hard.unwrap_or(u64::MAX) {
                 let shown = shown(&value);
                 return Err(format!(
-                    "limits: {name} is {shown}, and the first (in force) must not be more than the \
+                    "{name} is {shown}, and the first (in force) must not be more than the \
                      second (hard)"
                 ));
             }
@@ -69,14 +69,14 @@ fn unknown(name: &str) -> String {
     let known: Vec<&str> = Resource::ALL.iter().map(|it| it.name()).collect();
     let name = shown(&Value::from(name));
     format!(
-        "limits: there is no limit {name} to be set; there are {}",
+        "there is no limit {name} to be set; there are {}",
         known.join(", ")
     )
 }
 
 fn not_a_limit(name: &str, value: &Value) -> String {
     format!(
-        "limits: {name} is {}; give a number from 0 to {MOST} or \"unlimited\", or a pair of them",
+        "{name} is {}; give a number from 0 to {MOST} or \"unlimited\", or a pair of them",
         shown(value)
     )
 }
@@ -109,7 +109,7 @@ impl TryFrom<Value> for NiceOrder {
         let number = number.and_then(|number| i32::try_from(number).ok());
         number
             .map(Self)
-            .ok_or_else(|| format!("nice is {}; give a number from -20 to 19", shown(&value)))
+            .ok_or_else(|| format!("it is {}; give a number from -20 to 19", shown(&value)))
     }
 }
 

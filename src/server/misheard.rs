@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use serde_json::json;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::execution::ErrorClass;
 
@@ -66,6 +66,46 @@ impl<S: AsyncWrite + Unpin> Listening<S> {
     }
 }
 
+impl<S: AsyncWrite + Unpin> Listening<S> {
+    /// Answers a connection that the library has given up without a word, unless a request was heard.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped.
+    pub(super) async fn answer(mut self, fault: &hyper::Error) {
+        if self.is_heard() {
+            return;
+        }
+        let (status, sentence) = if fault.is_timeout() {
+            (
+                "408 Request Timeout",
+                "the head of the request did not come within 10 s; an empty line ends it",
+            )
+        } else if fault.is_incomplete_message() {
+            (
+                BAD_REQUEST,
+                "the request ends before its head does; an empty line ends it",
+            )
+        } else if fault.is_parse_version_h2() {
+            (
+                BAD_REQUEST,
+                "this is HTTP/2, and HTTP/1.1 is spoken here; ask in that (`curl --http1.1`)",
+            )
+        } else {
+            (BAD_REQUEST, NO_REQUEST)
+        };
+        self.answer.get_or_insert_with(|| answer(status, sentence));
+        // It may be gone.
+        drop(self.shutdown().await);
+    }
+}
+
+/// The status of what is no request.
+const BAD_REQUEST: &str = "400 Bad Request";
+/// What is said of it.
+const NO_REQUEST: &str = "this is no request of HTTP/1.1: look at its first line and its headers (one host, \
+    one content-length that is a number)";
+
 /// The answer in place of one that begins so.
 fn answer_instead_of(first: &[u8]) -> Vec<u8> {
     let beginning = String::from_utf8_lossy(first.get(..64).unwrap_or(first)).into_owned();
@@ -76,12 +116,12 @@ fn answer_instead_of(first: &[u8]) -> Vec<u8> {
             "the head of the request has more than 64 KiB, or more headers than are read",
         ),
         Some("414") => ("414 URI Too Long", "the address of the request is too long"),
-        _ => (
-            "400 Bad Request",
-            "this is no request of HTTP/1.1: look at its first line and its headers (one host, one \
-             content-length that is a number)",
-        ),
+        _ => (BAD_REQUEST, NO_REQUEST),
     };
+    answer(status, sentence)
+}
+
+fn answer(status: &str, sentence: &str) -> Vec<u8> {
     let body = json!({ "error": sentence, "error_class": ErrorClass::Usage }).to_string();
     let length = body.len();
     format!(
@@ -143,7 +183,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Listening<S> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::io::AsyncReadExt;
 
     use super::*;
 

@@ -16,11 +16,13 @@ use super::lines::{Lines, lines};
 use super::order::{self, InterruptOrder, WaitOrder};
 use super::refusal::Refusal;
 use super::wire::{Finished, InterruptAnswer, Line};
-use crate::execution::Successor;
-use crate::session::{Kept, Session};
+use crate::execution::{KernelReport, LossReason, Successor, Unreceived};
+use crate::session::{Kept, Session, SessionName};
 
 /// So long after its grace a cell that was interrupted may take until it has its result.
 const KILLING: Duration = Duration::from_secs(3);
+/// So long a stop waits for the end of the sessions: who asks waits for 3 s.
+const STOPPING: Duration = Duration::from_secs(2);
 /// The longest that an interrupt waits for what comes of it: those who ask wait no longer.
 const LONGEST_LOOK: Duration = Duration::from_secs(8);
 
@@ -36,22 +38,28 @@ pub(super) async fn stop(
 ) -> Result<Response, Refusal> {
     body::parsed(&manager, body, order::nothing).await?;
     let sessions = manager.registry().sessions_in_order();
-    let unreceived: Vec<_> = sessions.iter().flat_map(unreceived).collect();
     manager.stop().cancel();
+    // What became of the cells that run is known once they have ended.
+    let ended = timeout(STOPPING, manager.registry().ended()).await;
+    let unreceived =
+        ended.unwrap_or_else(|_elapsed| sessions.iter().flat_map(unreceived).collect());
+    let unreceived: Vec<Value> = unreceived.iter().map(shown).collect();
     let answer = json!({ "stopping": true, "sessions": sessions.len(), "unreceived": unreceived });
     Ok(Json(answer).into_response())
 }
 
-/// The results of a session that nobody has received, each with its name.
-fn unreceived(session: &Session) -> Vec<Value> {
-    let one = |unreceived| {
-        let mut one = json!(unreceived);
-        if let Some(one) = one.as_object_mut() {
-            one.insert("session".to_owned(), json!(session.name().as_str()));
-        }
-        one
-    };
-    session.unreceived().iter().map(one).collect()
+fn unreceived(session: &Session) -> Vec<(SessionName, Unreceived)> {
+    let unreceived = session.unreceived().into_iter();
+    unreceived.map(|it| (session.name().clone(), it)).collect()
+}
+
+/// A result that nobody has received, with the name of its session.
+fn shown((session, unreceived): &(SessionName, Unreceived)) -> Value {
+    let mut shown = json!(unreceived);
+    if let Some(shown) = shown.as_object_mut() {
+        shown.insert("session".to_owned(), json!(session.as_str()));
+    }
+    shown
 }
 
 /// `GET /sessions`
@@ -106,16 +114,21 @@ pub(super) async fn reset(
     body: Body,
 ) -> Result<Response, Refusal> {
     body::parsed(&manager, body, order::nothing).await?;
-    let reset = manager.existing(&name)?.reset().await;
-    let (kernel, error) = match reset.successor {
+    let session = manager.existing(&name)?;
+    let reset = session.reset().await;
+    let (next, error) = match reset.successor {
         None => ("none", None),
-        Some(Successor::Started) => ("fresh", None),
+        Some(Successor::Started) => ("started", None),
         Some(Successor::Starting) => ("starting", None),
         Some(Successor::Failed(reason)) => ("none", Some(reason)),
     };
-    let mut answer = json!({ "reset": true, "kernel": kernel });
+    let kernel = KernelReport {
+        reason: reset.lost.is_some().then_some(LossReason::Reset),
+        lost: reset.lost,
+        ..session.kernel()
+    };
+    let mut answer = json!({ "reset": true, "kernel": kernel, "next_kernel": next });
     if let Some(answer) = answer.as_object_mut() {
-        answer.extend(reset.lost.map(|lost| ("lost".to_owned(), json!(lost))));
         answer.extend(error.map(|error| ("error".to_owned(), json!(error))));
     }
     Ok(Json(answer).into_response())

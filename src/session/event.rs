@@ -120,6 +120,13 @@ pub enum EventKind {
         #[serde(skip_serializing_if = "Option::is_none")]
         signal: Option<i32>,
     },
+    /// Something was printed while no cell ran. The event bears the number of the last cell that has run.
+    LateOutput {
+        /// `stdout` or `stderr`.
+        stream: &'static str,
+        /// What, invalid UTF-8 replaced.
+        text: String,
+    },
     /// The watcher was too slow.
     Lagged {
         /// So many events are missing here.
@@ -291,7 +298,7 @@ pub(super) fn shown_code(code: &str) -> Arc<str> {
 }
 
 /// The text of bytes, in pieces of a bounded size.
-fn pieces_of(bytes: &[u8]) -> Vec<String> {
+pub(super) fn pieces_of(bytes: &[u8]) -> Vec<String> {
     let mut texts = Vec::new();
     let text = String::from_utf8_lossy(bytes);
     let mut text = text.as_ref();

@@ -4,6 +4,7 @@
 //! interpreter with which it was started: what another caller has in their place is told, once. Only
 //! an interpreter that is asked for by name, and a reset, take over from a later caller.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ use crate::execution::{How, LossReason};
 const TOLD: [&str; 3] = ["VIRTUAL_ENV", "CONDA_PREFIX", "PATH"];
 /// Characters of a value in a sentence.
 const VALUE_CHARS: usize = 200;
+/// Entries of a PATH that a sentence names; the rest is counted.
+const MOST_ENTRIES: usize = 3;
 /// Values that are remembered as told; beyond that the oldest is forgotten, and told again.
 const MOST_TOLD: usize = 64;
 /// Ways to name one interpreter that are remembered.
@@ -71,7 +74,7 @@ impl Step {
         (error.class == "usage").then(|| {
             format!(
                 "the kernel cannot change to the directory {}: {}; the cell did not run and state is \
-                 kept; give a directory that exists (--cwd)",
+                 kept; give a directory that exists (`caller.cwd` or `caller.directory`)",
                 directory.display(),
                 shown(Some(&error.line))
             )
@@ -213,8 +216,10 @@ impl Following {
             if theirs == ours || self.told.iter().any(known) {
                 continue;
             }
-            let (ours, theirs_shown) = (shown(ours), shown(theirs));
-            differences.push(format!("{name} is {ours} (this caller: {theirs_shown})"));
+            differences.push(match (name, ours, theirs) {
+                ("PATH", Some(ours), Some(theirs)) => format!("PATH ({})", entries(ours, theirs)),
+                _ => format!("{name} is {} (this caller: {})", shown(ours), shown(theirs)),
+            });
             if self.told.len() == MOST_TOLD {
                 self.told.remove(0);
             }
@@ -249,6 +254,35 @@ fn named_python(caller: &Caller) -> Option<PathBuf> {
 
 fn value<'a>(caller: &'a Caller, name: &str) -> Option<&'a str> {
     caller.variable(name).filter(|value| !value.is_empty())
+}
+
+/// In what a caller's PATH differs from that of the session.
+fn entries(ours: &str, theirs: &str) -> String {
+    let beyond = |one: &str, other: &str| {
+        let other: HashSet<&str> = other.split(':').collect();
+        let mut seen = HashSet::new();
+        let beyond: Vec<&str> = one
+            .split(':')
+            .filter(|it| !other.contains(it) && seen.insert(*it))
+            .collect();
+        let more = beyond.len().saturating_sub(MOST_ENTRIES);
+        let named = beyond.iter().take(MOST_ENTRIES);
+        let mut named: Vec<String> = named.map(|it| shown(Some(it))).collect();
+        if more > 0 {
+            named.push(format!("{more} more"));
+        }
+        match named.split_last() {
+            None => None,
+            Some((only, [])) => Some(only.clone()),
+            Some((last, others)) => Some(format!("{} and {last}", others.join(", "))),
+        }
+    };
+    match (beyond(theirs, ours), beyond(ours, theirs)) {
+        (None, None) => "this caller has it in another order".to_owned(),
+        (Some(also), None) => format!("this caller also has {also}"),
+        (None, Some(lacks)) => format!("this caller lacks {lacks}"),
+        (Some(also), Some(lacks)) => format!("this caller also has {also}, and lacks {lacks}"),
+    }
 }
 
 fn shown(value: Option<&str>) -> String {

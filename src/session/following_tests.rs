@@ -85,7 +85,12 @@ fn what_is_not_in_force_is_told_once_for_each_value() {
     assert_eq!(told(&[("VIRTUAL_ENV", ""), path]), None, "empty is not set");
     let long = "/\u{1b}".repeat(1_000);
     let both = told(&[("CONDA_PREFIX", "/c"), ("PATH", &long)]).unwrap();
-    assert!(both.contains("CONDA_PREFIX is not set (this caller: /c), PATH is /bin (this"));
+    assert!(
+        both.contains(
+            "CONDA_PREFIX is not set (this caller: /c), PATH (this caller also has /\u{fffd}/"
+        ),
+        "{both}"
+    );
     assert!(
         !both.chars().any(char::is_control) && both.len() < 1_200,
         "{both}"
@@ -94,6 +99,30 @@ fn what_is_not_in_force_is_told_once_for_each_value() {
         assert!(told(&[("PATH", &n.to_string())]).is_some());
     }
     assert!(following.told.len() <= MOST_TOLD);
+}
+
+#[test]
+fn of_another_path_it_is_told_what_it_has_and_what_it_lacks() {
+    for (theirs, words) in [
+        ("/x:/a:/b:/c", "PATH (this caller also has /x); a reset"),
+        ("/a:/c", "PATH (this caller lacks /b)"),
+        ("/c:/b:/a", "PATH (this caller has it in another order)"),
+        ("/a:/a:/b:/c", "PATH (this caller has it in another order)"),
+        (
+            "/x:/x:/y:/a:/b",
+            "PATH (this caller also has /x and /y, and lacks /c)",
+        ),
+        (
+            "/1:/2:/3:/4:/5",
+            "PATH (this caller also has /1, /2, /3 and 2 more, and lacks /a, /b and /c)",
+        ),
+    ] {
+        let mut following = Following::new(&caller(&[("PATH", "/a:/b:/c")], "/a"));
+        let step = step(&following, &by(&caller(&[("PATH", theirs)], "/a")));
+        let told = following.followed(step).unwrap();
+        assert!(told.contains(words), "{told}");
+        assert!(told.len() < 300, "{told}");
+    }
 }
 
 #[test]
@@ -151,7 +180,7 @@ fn who_says_nothing_of_an_environment_is_told_of_no_difference() {
     let other = step(&following, &by(&caller(&[("PATH", "/other")], "/b")));
     let told = following.followed(other).unwrap();
     assert!(
-        told.contains("PATH is /bin (this caller: /other)"),
+        told.contains("PATH (this caller also has /other, and lacks /bin)"),
         "{told}"
     );
 }

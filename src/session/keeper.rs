@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 use super::Ended;
 use super::census::{Census, Counted};
 use super::last_words::LastWords;
+use super::late::LateOutput;
 use super::page::{Left, Page};
 use super::restart::Sight;
 use super::session::{Shared, collect};
@@ -75,6 +76,8 @@ pub(super) struct Keeper {
     notices: Vec<String>,
     /// What a kernel printed between its last cell and its end.
     last_words: LastWords,
+    /// What a cell has cost that was ended by a reset, until that tells it.
+    pub(super) discarded: Option<Lost>,
     /// Where it is noted what would be lost with the manager.
     pub(super) page: Option<Page>,
 }
@@ -103,6 +106,7 @@ impl Keeper {
             untold: left.untold,
             notices: Vec::new(),
             last_words: LastWords::default(),
+            discarded: None,
             page,
         };
         // Numbers go on where an earlier manager has left them.
@@ -148,6 +152,7 @@ impl Keeper {
     ///
     /// An interrupt waits for a kernel that is being forked, but not for an interpreter that hangs.
     pub(super) async fn kernel(&mut self, interrupt: &Interrupt) -> Result<Kernel, NoKernel> {
+        self.starter.stand().await;
         if let Slot::Ready(kernel) = &self.slot
             && let Some(death) = kernel.death()
         {
@@ -245,7 +250,10 @@ impl Keeper {
         self.shared.facts.record().clear();
         self.count = 0;
         self.unnumbered = 0;
-        let starting = self.sight.of(self.starter.clone().start());
+        let starting = self.sight.of(self
+            .starter
+            .clone()
+            .start(LateOutput::of(&self.shared, self.starter.rules())));
         self.slot = Slot::Starting(tokio::spawn(starting));
         self.recount();
     }
@@ -318,17 +326,6 @@ impl Keeper {
     pub(super) fn tell(&mut self, received: &Arc<Received>, announces: bool) {
         let page = self.reminder();
         self.untold.tell(received, announces, page);
-    }
-
-    /// Discards the kernel's state, if there is any: what that was.
-    pub(super) async fn reset(&mut self) -> Option<Lost> {
-        if self.count == 0 {
-            return None;
-        }
-        self.shut_down().await;
-        let death = self.death();
-        let loss = self.lost(LossReason::Reset, "reset", &death, Next::Restart);
-        Some(loss.lost)
     }
 
     /// Ends the kernel for good.

@@ -15,11 +15,12 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{Access, Mode, OFlags};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 use super::SessionName;
 use super::record::shown;
 use crate::execution::{Lost, LostName};
-use crate::folders::private_folder;
+use crate::folders::{is_private, private_folder};
 
 /// The version of what is written.
 const VERSION: u32 = 1;
@@ -75,6 +76,7 @@ impl Entry {
             || self.told
             || self.lost.cells > 0
             || self.lost.names_total > 0
+            || !self.lost.unreceived.is_empty()
     }
 
     /// One of which is known only that it could not be written.
@@ -113,6 +115,7 @@ impl Entry {
         }
         let from = entry.lost.names.len().saturating_sub(Lost::NAMES);
         entry.lost.names.drain(..from);
+        entry.lost.unreceived.truncate(Lost::RESULTS);
         for LostName { name, kind } in &mut entry.lost.names {
             *name = shown(name);
             *kind = shown(kind);
@@ -129,7 +132,11 @@ pub(super) struct Ledger {
     left: Mutex<HashMap<SessionName, Entry>>,
     /// Why nothing can be noted.
     fault: Option<String>,
+    remade: Remade,
 }
+
+/// Changes when the folder was gone and was made again: then all records are to be written anew.
+pub(super) type Remade = watch::Sender<()>;
 
 impl Ledger {
     /// Takes over what is in a folder, and makes it if it is not there.
@@ -147,8 +154,9 @@ impl Ledger {
         }
         Self {
             left: Mutex::new(left),
-            fault: fault.map(|error| format!("{}: {error}", folder.display())),
+            fault: fault.map(|error| error.to_string()),
             folder,
+            remade: Remade::default(),
         }
     }
 
@@ -163,6 +171,11 @@ impl Ledger {
         left.remove(session)
     }
 
+    /// What tells that the folder was made again.
+    pub(super) fn remade(&self) -> &Remade {
+        &self.remade
+    }
+
     /// Where the record of a session stands.
     pub(super) fn path(&self, session: &SessionName) -> PathBuf {
         let name = session.as_str().replace('/', "+");
@@ -170,24 +183,28 @@ impl Ledger {
     }
 }
 
-/// Writes a record in the place of an earlier one.
+/// Writes a record in the place of an earlier one, in a folder that is made again if it is gone and not
+/// used if it is not private; whether it was gone.
 ///
 /// It need not survive the machine: nothing that it tells of does.
-pub(super) fn put(path: &Path, entry: &Entry) -> io::Result<()> {
+pub(super) fn put(path: &Path, entry: &Entry) -> io::Result<bool> {
     let bytes = serde_json::to_vec(entry)?;
     let folder = path.parent().unwrap_or(path);
+    let was_gone = !folder.exists();
+    private_folder(folder)?;
     // Its mode is 0600.
     let mut file = tempfile::Builder::new()
         .prefix(UNFINISHED)
         .tempfile_in(folder)?;
     file.write_all(&bytes)?;
     file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    Ok(was_gone)
 }
 
 /// Marks a record as one that could not be brought up to date; where there is none, makes one that says
 /// no more than that.
 pub(super) fn mark(path: &Path) -> io::Result<()> {
+    is_private(path.parent().unwrap_or(path))?;
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     match rustix::fs::open(path, flags | OFlags::RDONLY, Mode::empty()) {
         Ok(file) => rustix::fs::fchmod(file, STALE)?,
@@ -202,7 +219,8 @@ pub(super) fn mark(path: &Path) -> io::Result<()> {
 
 /// Removes a record, if there is one.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
+    let folder = is_private(path.parent().unwrap_or(path));
+    match folder.and_then(|()| fs::remove_file(path)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }

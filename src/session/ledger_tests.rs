@@ -18,6 +18,7 @@ fn entry(session: &str, generation: u64) -> Entry {
             }],
             names_total: 1,
             at_least: false,
+            unreceived: Vec::new(),
         },
         ..Entry::new(&name(session))
     }
@@ -201,7 +202,6 @@ fn of_too_many_the_youngest_are_taken() {
 fn a_folder_that_is_not_private_is_not_used() {
     let place = folder();
     let open = place.path().join("open");
-    fs::create_dir(&open).unwrap();
     put(&open.join("a.json"), &entry("a", 1)).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
     symlink(place.path(), place.path().join("link")).unwrap();

@@ -6,19 +6,20 @@
 //!
 //! - `registry`: sessions by name; - `session`: the handle; - `cell`: what can be asked for;
 //!   - `request`: a cell that was handed over, and the way to its result; - `shelf`: cells that go on without their caller;
-//! - `ask`: what a front end asks between cells; - `worker`: the task; - `turn`: the turn of one cell; - `following`: what its callers change;
+//! - `ask`: what a front end asks between cells; - `worker`: the task; - `turn`: the turn of one cell; `consequences`: what its end means; - `following`: what its callers change;
 //! - `keeper`: its kernel, and how it is lost; - `restart`: what is seen of the next one;
 //! - `renewal`: another one in its place, or none;
 //! - `idle`: when nobody needs it; - `presence`: who is connected; - `census`: how many there are; - `starter`: new kernels;
 //! - `record`: what a kernel holds; - `report`: what is said of it while a cell runs;
 //! - `untold`: losses that are still to be told; - `ledger`: what would be lost with the manager, in
 //!   files; - `page`: that of one session; - `event`: what happens, for those who watch;
-//! - `shown`: what a cell shows, in these; - `status`: what is known of a session at any moment; - `variables`: what its kernel lists;
+//! - `shown`: what a cell shows, in these; - `late`: what is printed between cells; - `status`: what is known of a session at any moment; - `variables`: what its kernel lists;
 //! - `name`: names.
 
 mod ask;
 mod cell;
 mod census;
+mod consequences;
 mod error;
 mod event;
 mod following;
@@ -26,6 +27,7 @@ mod idle;
 mod interrupting;
 mod keeper;
 mod last_words;
+mod late;
 mod ledger;
 mod name;
 mod page;
@@ -61,7 +63,7 @@ pub use registry::Registry;
 pub use request::{Execution, Receipt};
 pub use restart::Reset;
 pub use session::{Ended, Session};
-pub use shelf::{Kept, Unreceived};
+pub use shelf::Kept;
 pub use shown::Shown;
 pub use status::{PythonInfo, RunningCell, SessionStatus};
 pub use variables::{Variable, Variables};

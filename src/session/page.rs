@@ -11,7 +11,8 @@ use tokio::time::timeout;
 
 use super::SessionName;
 use super::keeper::Keeper;
-use super::ledger::{self, Entry, Ledger};
+use super::ledger::{self, Entry, Ledger, Remade};
+use super::shelf::Shelf;
 use super::untold::Untold;
 use crate::execution::{Loss, LossReason, Lost};
 use crate::process::in_a_thread;
@@ -34,6 +35,8 @@ struct Note {
     /// What is lost already, and nobody may know of. Looked at when it is written: the result that
     /// tells it may have been received by then.
     untold: Untold,
+    /// Results that nobody has received: looked at, too.
+    shelf: Arc<Shelf>,
     /// Whether the session is closed: then nothing is to stand there.
     is_gone: bool,
     /// Whether nothing comes after it.
@@ -44,7 +47,7 @@ struct Note {
 #[derive(Debug)]
 pub(super) struct Page {
     notes: Arc<watch::Sender<Note>>,
-    writer: Option<JoinHandle<()>>,
+    writer: JoinHandle<()>,
     trouble: Trouble,
 }
 
@@ -75,7 +78,16 @@ impl Reminder {
         }
     }
 
-    /// A loss was told.
+    /// A cell has its number: one that has gone on without its caller is noted with that.
+    pub(super) fn has_begun(&self) {
+        if let Some(notes) = self.0.upgrade()
+            && !notes.borrow().shelf.is_empty()
+        {
+            notes.send_modify(|_note| ());
+        }
+    }
+
+    /// A loss was told, or a result.
     pub(super) fn look_again(&self) {
         if let Some(notes) = self.0.upgrade() {
             notes.send_modify(|_note| ());
@@ -85,29 +97,35 @@ impl Reminder {
 
 impl Page {
     /// A page for a session, and what is left of an earlier one of that name.
-    pub(super) fn new(ledger: &Ledger, session: &SessionName) -> (Self, Left) {
+    pub(super) fn new(ledger: &Ledger, session: &SessionName, shelf: &Arc<Shelf>) -> (Self, Left) {
         let left = ledger.take(session).map(left_by).unwrap_or_default();
         let mut entry = Entry::new(session);
         entry.generation = left.generation;
         let (notes, unwritten) = watch::channel(Note {
             entry,
             untold: left.untold.clone(),
+            shelf: Arc::clone(shelf),
             is_gone: false,
             is_last: false,
         });
         let trouble = Trouble::default();
-        let writer = match ledger.fault() {
-            None => {
-                let (path, trouble) = (ledger.path(session), Arc::clone(&trouble));
-                Some(tokio::spawn(write(unwritten, path, trouble)))
-            }
-            Some(fault) => {
-                tell(&trouble, fault);
-                None
-            }
+        let path = ledger.path(session);
+        if let Some(reason) = ledger.fault() {
+            tell(&trouble, &path, reason);
+        }
+        // What could not be had once may be there by now.
+        let is_told = ledger.fault().is_some();
+        let writer = Writer {
+            path,
+            trouble: Arc::clone(&trouble),
+            is_told,
+            remade: ledger.remade().clone(),
         };
+        let writer = tokio::spawn(writer.write(unwritten));
+        let notes = Arc::new(notes);
+        shelf.noted_in(Reminder(Arc::downgrade(&notes)));
         let page = Self {
-            notes: Arc::new(notes),
+            notes,
             writer,
             trouble,
         };
@@ -134,9 +152,7 @@ impl Page {
             note.is_gone = !stays;
             note.is_last = true;
         });
-        if let Some(writer) = self.writer
-            && timeout(LAST_WRITE, writer).await.is_err()
-        {
+        if timeout(LAST_WRITE, self.writer).await.is_err() {
             tracing::warn!("the last record of a session is not written yet");
         }
     }
@@ -182,6 +198,7 @@ impl Note {
     /// What is to be told if this is the last that is written.
     fn entry(&mut self) -> Entry {
         let mut entry = self.entry.clone();
+        entry.lost.unreceived = self.shelf.unreceived();
         let holds_nothing = !entry.is_loss();
         match self.untold.pending() {
             Some((loss, false)) => entry.lost = loss.lost.and_then(&entry.lost),
@@ -227,31 +244,61 @@ fn left_by(entry: Entry) -> Left {
     left
 }
 
-/// Writes what was noted last, one write at a time, until there is no more.
-async fn write(mut notes: watch::Receiver<Note>, path: PathBuf, trouble: Trouble) {
-    let mut is_told = false;
-    let mut written = None;
-    while notes.changed().await.is_ok() {
-        let mut note = notes.borrow_and_update().clone();
-        let entry = (!note.is_gone).then(|| note.entry());
-        if entry.is_none() || entry != written {
-            let (to, next) = (path.clone(), entry.clone());
-            let done = in_a_thread(move || put_or_mark(&to, next.as_ref())).await;
-            let done = done.map_err(|error| error.to_string()).flatten();
-            if let Err(reason) = &done {
-                let place = path.display();
-                tracing::warn!(path = %place, reason, "a record could not be written");
-                if !is_told {
-                    tell(&trouble, &format!("{place}: {reason}"));
+/// Writes a page.
+#[derive(Debug)]
+struct Writer {
+    path: PathBuf,
+    trouble: Trouble,
+    /// Whether some caller knows, or will know, that nothing can be written.
+    is_told: bool,
+    remade: Remade,
+}
+
+impl Writer {
+    /// Writes what was noted last, one write at a time, until there is no more.
+    async fn write(mut self, mut notes: watch::Receiver<Note>) {
+        let mut remade = self.remade.subscribe();
+        let mut written = None;
+        loop {
+            tokio::select! {
+                biased;
+                noted = notes.changed() => if noted.is_err() { return },
+                // Its sender is our own.
+                _ = remade.changed() => written = None,
+            }
+            let mut note = notes.borrow_and_update().clone();
+            let entry = (!note.is_gone).then(|| note.entry());
+            if entry.is_none() || entry != written {
+                written = self.put(entry).await;
+                remade.mark_unchanged();
+            }
+            if note.is_last {
+                return;
+            }
+            pause(&notes, PAUSE).await;
+        }
+    }
+
+    /// What stands there now, if that is known.
+    async fn put(&mut self, entry: Option<Entry>) -> Option<Entry> {
+        let (to, next) = (self.path.clone(), entry.clone());
+        let done = in_a_thread(move || put_or_mark(&to, next.as_ref())).await;
+        let done = done.map_err(|error| error.to_string()).flatten();
+        match &done {
+            Ok(false) => {}
+            Ok(true) => {
+                tracing::warn!(path = %self.path.display(), "the folder of records is there again");
+                self.remade.send_replace(());
+            }
+            Err(reason) => {
+                tracing::warn!(path = %self.path.display(), reason, "a record could not be written");
+                if !self.is_told {
+                    tell(&self.trouble, &self.path, reason);
                 }
             }
-            is_told = done.is_err();
-            written = entry.filter(|_| done.is_ok());
         }
-        if note.is_last {
-            return;
-        }
-        pause(&notes, PAUSE).await;
+        self.is_told = done.is_err();
+        entry.filter(|_| done.is_ok())
     }
 }
 
@@ -262,11 +309,12 @@ async fn pause(notes: &watch::Receiver<Note>, long: Duration) {
     drop(timeout(long, ahead.wait_for(|note| note.is_last)).await);
 }
 
-/// Writes it; if that cannot be done, why not, and what stands there is marked: it must not be read as
+/// Writes it, and says whether its folder had gone; if that cannot be done, why not, and what stands there is marked: it must not be read as
 /// if it were all.
-fn put_or_mark(path: &Path, entry: Option<&Entry>) -> Result<(), String> {
-    let Err(error) = put(path, entry) else {
-        return Ok(());
+fn put_or_mark(path: &Path, entry: Option<&Entry>) -> Result<bool, String> {
+    let error = match put(path, entry) {
+        Ok(remade) => return Ok(remade),
+        Err(error) => error,
     };
     let text = error.to_string();
     // The name of what was not finished helps nobody.
@@ -279,19 +327,24 @@ fn put_or_mark(path: &Path, entry: Option<&Entry>) -> Result<(), String> {
     }
 }
 
-fn put(path: &Path, entry: Option<&Entry>) -> io::Result<()> {
+fn put(path: &Path, entry: Option<&Entry>) -> io::Result<bool> {
     match entry {
-        None => ledger::remove(path),
+        None => ledger::remove(path).map(|()| false),
         // There was no kernel yet.
-        Some(entry) if entry.generation == 0 => Ok(()),
+        Some(entry) if entry.generation == 0 => Ok(false),
         Some(entry) => ledger::put(path, entry),
     }
 }
 
-fn tell(trouble: &Trouble, error: &str) {
+fn tell(trouble: &Trouble, path: &Path, reason: &str) {
+    let place = path.display();
     let sentence = format!(
-        "what this session holds cannot be noted in {error}; if its manager is killed, the next one \
+        "what this session holds cannot be noted in {place}: {reason}; if its manager is killed, the next one \
          cannot say all that was lost"
     );
     *trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(sentence);
 }
+
+#[cfg(test)]
+#[path = "page_tests.rs"]
+mod tests;

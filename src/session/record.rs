@@ -69,6 +69,7 @@ impl Record {
             names: self.names.get(from..).unwrap_or_default().to_vec(),
             names_total: self.total,
             at_least: false,
+            unreceived: Vec::new(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -23,13 +23,13 @@ use super::status::Facts;
 use super::worker::{SessionTerms, Worker};
 use super::{Cell, CellError, Session, SessionError, SessionName};
 use crate::config::{Caller, Settings};
-use crate::execution::Caps;
+use crate::execution::{Caps, Unreceived};
 use crate::folders::{OwnFolder, private_bases, socket_folder};
 use crate::ids::random_hex;
 use crate::kernel::FrameBudget;
 use crate::process::{adopt_orphans, hide_memory, in_a_thread, raise_nofile};
 use crate::provisioner::{LocalOptions, LocalProvisioner};
-use crate::python_source::{Staged, stage};
+use crate::python_source::Sources;
 use crate::tools::{RequestBudget, ToolServer, ToolSettings, ToolTable, hermes_tools};
 
 /// Cells of one session that may wait.
@@ -47,13 +47,15 @@ pub struct Registry {
     settings: Settings,
     tools: ToolTable,
     sockets: Arc<OwnFolder>,
-    sources: Staged,
+    sources: Arc<Sources>,
     provisioner: Arc<LocalProvisioner>,
     budget: Arc<FrameBudget>,
     requests: Arc<RequestBudget>,
     sessions: Mutex<HashMap<SessionName, Session>>,
     ledger: Option<Ledger>,
     census: Census,
+    /// Set once it is shut down.
+    ended: watch::Sender<Option<Vec<(SessionName, Unreceived)>>>,
     /// Fires when this is dropped.
     gone: CancellationToken,
 }
@@ -89,7 +91,7 @@ impl Registry {
             None => None,
         };
         let provisioner = Arc::new(LocalProvisioner::new(LocalOptions {
-            sources: sources.folder.clone(),
+            sources: Arc::clone(&sources),
             sockets: sockets.path().to_owned(),
             adopt_orphans: adopts,
             bridge: settings.bridge.clone(),
@@ -107,6 +109,7 @@ impl Registry {
             sessions: Mutex::default(),
             ledger,
             census: Census::new(),
+            ended: watch::Sender::default(),
             gone: CancellationToken::new(),
         })
     }
@@ -118,7 +121,7 @@ impl Registry {
 
     /// Places that would not do for the Python half, with the reason; empty if the home did.
     pub fn passed_over(&self) -> &[String] {
-        &self.sources.passed_over
+        self.sources.passed_over()
     }
 
     /// The session of that name; made if there is none. A session that lives keeps what it got from
@@ -212,11 +215,13 @@ impl Registry {
             provisioner: Arc::clone(&self.provisioner) as _,
             budget: Arc::clone(&self.budget),
             tool_variables: tools.variables(),
-            sources: self.sources.folder.clone(),
+            sources: Arc::clone(&self.sources),
             limits: self.settings.kernel_limits.clone(),
         };
         let starter = Starter::new(means, caller);
-        let page = self.ledger.as_ref().map(|ledger| Page::new(ledger, &name));
+        let shelf = Arc::default();
+        let ledger = self.ledger.as_ref();
+        let page = ledger.map(|ledger| Page::new(ledger, &name, &shelf));
         let shared = Arc::new(Shared {
             events: EventLog::new(name.to_string()),
             facts: Facts::new(caller.cwd.clone()),
@@ -264,7 +269,7 @@ impl Registry {
             controls,
             places: Arc::new(Semaphore::new(WAITING_CELLS)),
             questions: Arc::new(Semaphore::new(WAITING_QUESTIONS)),
-            shelf: Arc::default(),
+            shelf,
         })
     }
 
@@ -290,8 +295,9 @@ impl Registry {
         }
     }
 
-    /// Closes all sessions and waits until everything that was started is gone.
-    pub async fn shut_down(&self) {
+    /// Closes all sessions and waits until everything that was started is gone. Which results nobody has
+    /// received: with a ledger the next manager tells them too.
+    pub async fn shut_down(&self) -> Vec<(SessionName, Unreceived)> {
         let sessions: Vec<Session> = self
             .sessions()
             .drain()
@@ -300,12 +306,34 @@ impl Registry {
         let mut closing = tokio::task::JoinSet::new();
         for session in sessions {
             session.shared.is_left.store(true, Ordering::Release);
-            closing.spawn(async move { drop(session.close().await) });
+            closing.spawn(async move { (session.name().clone(), session.close().await) });
         }
-        while closing.join_next().await.is_some() {}
+        let mut unreceived = Vec::new();
+        while let Some(closed) = closing.join_next().await {
+            let Ok((name, ended)) = closed else { continue };
+            unreceived.extend(ended.unreceived.into_iter().map(|it| (name.clone(), it)));
+        }
+        unreceived.sort_by(|(one, _), (other, _)| one.cmp(other));
         self.provisioner.shut_down().await;
         // Without a forkserver nobody else has removed it.
         drop(std::fs::remove_dir(self.sockets.path()));
+        self.ended.send_replace(Some(unreceived.clone()));
+        unreceived
+    }
+
+    /// Waits until it was [shut down](Self::shut_down): what that has said.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again.
+    pub async fn ended(&self) -> Vec<(SessionName, Unreceived)> {
+        let mut ended = self.ended.subscribe();
+        // The sender lives as long as this.
+        let ended = ended.wait_for(Option::is_some).await;
+        ended
+            .ok()
+            .and_then(|ended| ended.clone())
+            .unwrap_or_default()
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionName, Session>> {
@@ -320,14 +348,14 @@ impl Drop for Registry {
     }
 }
 
-fn folders(settings: &Settings, shim: &str) -> Result<(OwnFolder, Staged), SessionError> {
+fn folders(settings: &Settings, shim: &str) -> Result<(OwnFolder, Arc<Sources>), SessionError> {
     let private = private_bases(
         settings.runtime_dir.as_deref(),
         settings.temp_dir.as_deref(),
     );
     let mut bases = vec![settings.home.join("cache").join("warmcell")];
     bases.extend(private.iter().map(|base| base.join("python")));
-    let sources = stage(&bases, shim)?;
+    let sources = Sources::unpack(bases, shim)?;
     let sockets = socket_folder(&private)?;
-    Ok((sockets, sources))
+    Ok((sockets, Arc::new(sources)))
 }

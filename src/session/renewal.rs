@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::following::Anew;
 use super::keeper::{Keeper, Next, NoKernel, Slot, patiently};
+use super::late::LateOutput;
 use super::starter::Variables;
 use crate::environment::Interpreter;
 use crate::execution::{Interrupt, LossReason};
@@ -41,7 +42,11 @@ impl Keeper {
         interrupt: &Interrupt,
     ) -> Result<bool, NoKernel> {
         let starter = self.starter.for_caller(&anew.caller, &anew.place);
-        let mut starting = tokio::spawn(starter.clone().start());
+        let mut starting = tokio::spawn(
+            starter
+                .clone()
+                .start(LateOutput::of(&self.shared, starter.rules())),
+        );
         let Some(started) = patiently(&mut starting, interrupt).await else {
             starting.abort();
             return Err(NoKernel::Interrupted);

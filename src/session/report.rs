@@ -19,7 +19,8 @@ impl Keeper {
 
     /// What can be said of the kernel while a cell runs.
     pub(super) fn report(&self) -> KernelReport {
-        let state = if self.count <= 1 {
+        let is_first = self.count <= 1;
+        let state = if is_first {
             ReportedState::Fresh
         } else {
             ReportedState::Kept
@@ -29,7 +30,7 @@ impl Keeper {
             generation: self.generation,
             reused: self.count > 1,
             state,
-            reason: None,
+            reason: self.untold.reason().filter(|_| is_first),
             lost: None,
         }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::keeper::{Keeper, Slot, unless_given_up};
-use crate::execution::{Lost, Successor};
+use super::keeper::{Keeper, Next, Slot, unless_given_up};
+use crate::execution::{LossReason, Lost, Successor};
 use crate::provisioner::ProvisionError;
 
 /// How long the result of a cell that has cost its kernel waits at most to see the next one: a process
@@ -81,6 +81,19 @@ impl Keeper {
             // It was given up, or takes long.
             Ok(Err(_)) | Err(_) => Successor::Starting,
         }
+    }
+
+    /// Discards the kernel's state, if there is any: what that was, or what the cell has cost that was
+    /// ended for it.
+    pub(super) async fn reset(&mut self) -> Option<Lost> {
+        let discarded = self.discarded.take();
+        if self.count == 0 {
+            return discarded;
+        }
+        self.shut_down().await;
+        let death = self.death();
+        let loss = self.lost(LossReason::Reset, "reset", &death, Next::Restart);
+        Some(loss.lost)
     }
 
     /// Discards the kernel's state, and looks whether there is a fresh one.

@@ -14,7 +14,7 @@ use super::presence::{Attendance, Presence};
 use super::registry::WAITING_CELLS;
 use super::request::{Delivery, Place};
 use super::restart::Reset;
-use super::shelf::{Kept, Shelf, Unreceived};
+use super::shelf::{Kept, Shelf};
 use super::status::Facts;
 use super::worker::{CellJob, Control, Job};
 use super::{
@@ -22,7 +22,7 @@ use super::{
     Variables,
 };
 use crate::execution::{
-    ErrorClass, Interrupt, KernelReport, LiveEvent, LiveOutput, Outcome, live_output,
+    ErrorClass, Interrupt, KernelReport, LiveEvent, LiveOutput, Outcome, Unreceived, live_output,
 };
 use crate::process::{Usage, directory_of, usage};
 use crate::tools::ToolTable;

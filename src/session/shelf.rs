@@ -1,31 +1,24 @@
 //! Cells that go on although nobody waits for them, until somebody asks for their results.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use serde::Serialize;
-
+use super::page::Reminder;
 use super::untold::Received;
 use super::{Execution, Receipt};
-use crate::execution::{Outcome, Status};
+use crate::execution::{Outcome, Status, Unreceived};
 
 /// Results that are kept for later: those of the cells that can wait, of one that runs, and of some
 /// that have ended. Beyond it the oldest is forgotten; a loss that it tells is told again.
 const MOST_KEPT: usize = 64;
 
-/// A cell whose result nobody has received.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Unreceived {
-    /// Its number in the session; none if it has not begun.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cell: Option<u64>,
-    /// How it has ended, or `running` if it runs or waits.
-    pub status: Status,
-}
-
 /// The shelf of one session. Oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Shelf(Mutex<VecDeque<Item>>);
+pub(super) struct Shelf {
+    kept: Mutex<VecDeque<Item>>,
+    /// Where it is noted what would be lost with the manager.
+    page: OnceLock<Reminder>,
+}
 
 #[derive(Debug)]
 struct Item {
@@ -35,6 +28,17 @@ struct Item {
 }
 
 impl Shelf {
+    /// From now on what is here is noted there.
+    pub(super) fn noted_in(&self, page: Reminder) {
+        self.page.get_or_init(|| page);
+    }
+
+    fn has_changed(&self) {
+        if let Some(page) = self.page.get() {
+            page.look_again();
+        }
+    }
+
     /// Puts a cell there: it goes on without its caller.
     pub(super) fn keep(&self, mut execution: Execution) {
         // What it prints is not waited for.
@@ -47,6 +51,8 @@ impl Shelf {
             execution,
             finished: None,
         });
+        drop(kept);
+        self.has_changed();
     }
 
     /// Holds a result that is on its way.
@@ -97,7 +103,7 @@ impl Shelf {
     }
 
     fn kept(&self) -> MutexGuard<'_, VecDeque<Item>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -137,6 +143,7 @@ impl Kept {
     /// Its result was received: it is not kept any longer.
     pub fn done(mut self) {
         drop(self.item.take());
+        self.shelf.has_changed();
     }
 }
 
@@ -144,6 +151,7 @@ impl Drop for Kept {
     fn drop(&mut self) {
         if let Some(item) = self.item.take() {
             self.shelf.kept().push_front(item);
+            self.shelf.has_changed();
         }
     }
 }

@@ -9,9 +9,11 @@ use crate::environment::{
     Candidate, HIDDEN, Interpreter, candidates, scrub, with_harmless_programs,
 };
 use crate::ids::random_key;
-use crate::kernel::{FrameBudget, Kernel};
+use crate::kernel::{FrameBudget, Kernel, LateSink};
 use crate::output::redact::{Hidden, Rules};
+use crate::process::in_a_thread;
 use crate::provisioner::{KernelRequest, ProvisionError, Provisioner};
+use crate::python_source::Sources;
 
 /// Starts the kernels of one session.
 #[derive(Debug, Clone)]
@@ -36,7 +38,7 @@ pub(super) struct Means {
     /// What a kernel must know to call tools.
     pub(super) tool_variables: Vec<(String, String)>,
     /// The unpacked Python half.
-    pub(super) sources: PathBuf,
+    pub(super) sources: Arc<Sources>,
     /// The limits of kernels whose caller sends none.
     pub(super) limits: Option<ProcessLimits>,
 }
@@ -117,7 +119,12 @@ impl Starter {
     }
 
     fn with(means: Arc<Means>, caller: &Caller, place: &Path) -> Self {
-        let made = environments(caller, place, &means.tool_variables, &means.sources);
+        let made = environments(
+            caller,
+            place,
+            &means.tool_variables,
+            &means.sources.folder(),
+        );
         Self {
             request: KernelRequest {
                 candidates: candidates(caller),
@@ -137,10 +144,22 @@ impl Starter {
         }
     }
 
-    /// Starts one.
-    pub(super) async fn start(self) -> Result<Kernel, ProvisionError> {
+    /// Starts one. What it prints while no cell runs goes to `late`.
+    pub(super) async fn start(self, late: Arc<dyn LateSink>) -> Result<Kernel, ProvisionError> {
         let started = self.means.provisioner.start(&self.request).await?;
-        Ok(Kernel::new(started, Arc::clone(&self.means.budget))?)
+        Ok(Kernel::new(started, Arc::clone(&self.means.budget), late)?)
+    }
+
+    /// Has the Python half be there, if somebody has removed it: kernels import parts of it when they
+    /// need them, and so do their children.
+    pub(super) async fn stand(&self) {
+        let sources = &self.means.sources;
+        if sources.are_there() {
+            return;
+        }
+        let sources = Arc::clone(sources);
+        // Where it cannot be, a start says so; a kernel that lives may need none of it.
+        drop(in_a_thread(move || sources.stand()).await);
     }
 
     /// What is masked in all that comes of its kernels.

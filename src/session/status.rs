@@ -108,6 +108,8 @@ struct Now {
     tool_calls: u64,
     last_cell_ended_at: Option<Timestamp>,
     running: Option<Running>,
+    /// The number of the last cell that was handed to a kernel.
+    latest_cell: Option<u64>,
     active_at: Timestamp,
 }
 
@@ -149,6 +151,7 @@ impl Facts {
                 tool_calls: 0,
                 last_cell_ended_at: None,
                 running: None,
+                latest_cell: None,
                 active_at: now,
             }),
             record: Mutex::default(),
@@ -198,6 +201,7 @@ impl Facts {
         let since = Timestamp::now();
         let mut now = self.now();
         now.active_at = since;
+        now.latest_cell = Some(cell);
         now.running = Some(Running {
             cell,
             since,
@@ -211,6 +215,11 @@ impl Facts {
     /// from here.
     pub(super) fn running(&self) -> Option<RunningCell> {
         self.now().running.as_ref().map(Running::described)
+    }
+
+    /// The number of the last cell that was handed to a kernel.
+    pub(super) fn latest_cell(&self) -> Option<u64> {
+        self.now().latest_cell
     }
 
     /// Something is being done.

@@ -155,7 +155,11 @@ impl Worker {
         for last in [false, true] {
             let kernel = match self.kernel(cell, step, interrupt).await {
                 Ok(kernel) => kernel,
-                Err(error) => return Err(self.without_kernel(error, step.directory.is_some())),
+                Err(error) => {
+                    let here = self.following.place_of(cell);
+                    let is_its_own = step.directory.is_some() || here == self.keeper.place();
+                    return Err(self.without_kernel(error, is_its_own));
+                }
             };
             self.tools.admit(kernel.pid());
             let in_place = cell.on_interrupt == Policy::Interrupt || interrupt.is_in_place();

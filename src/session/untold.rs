@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::page::Reminder;
-use crate::execution::Loss;
+use crate::execution::{Loss, LossReason};
 
 /// Whether a result has been received by whoever asked for it.
 #[derive(Debug, Default)]
@@ -79,6 +79,13 @@ impl Untold {
         }
         let pending = self.0.as_ref()?;
         Some((pending.loss.clone(), is_received(&pending.told)))
+    }
+
+    /// Why the kernel is new, if that was not said yet.
+    pub(super) fn reason(&self) -> Option<LossReason> {
+        let pending = self.0.as_ref()?;
+        let is_said = pending.announced.iter().any(|it| it.is_signed());
+        (!is_said).then_some(pending.loss.reason)
     }
 
     /// A result tells the loss; if it is received the loss is told. One of the new kernel also says

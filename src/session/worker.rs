@@ -15,23 +15,22 @@ use super::event::{OutputEvents, shown_code};
 use super::following::{Following, Step};
 use super::idle::IdleTimer;
 use super::interrupting::Current;
-use super::keeper::{Keeper, Next, NoKernel};
+use super::keeper::{Keeper, NoKernel};
 use super::page::{Left, NOTED_AS_RUNNING, Page};
 use super::request::{Delivery, Place, interrupted_while_waiting};
-use super::restart::{GLANCE, Reset};
+use super::restart::Reset;
 use super::session::Shared;
 use super::starter::Starter;
 use super::untold::Received;
 use super::{Cell, Ended, EventKind, Policy};
 use crate::config::Limits;
 use crate::execution::{
-    Caps, CellAuthority, CellRun, CellTask, Cost, How, Interrupt, LiveSender, LossReason, Outcome,
-    Progress, Stop, Story, Successor, outcome_of, run,
+    Caps, CellAuthority, CellRun, CellTask, Interrupt, LiveSender, LossReason, Progress, Stop, run,
 };
 use crate::folders::OwnFolder;
 use crate::ids::random_hex;
 use crate::jupyter::FrameError;
-use crate::kernel::{Death, Kernel};
+use crate::kernel::Kernel;
 use crate::tools::{Authority, Terms, ToolEvent, ToolServer, ToolUse};
 
 /// What the session has to do, in order of arrival.
@@ -192,6 +191,8 @@ impl Worker {
                     let stays = done.is_none() || self.shared.is_left.load(Ordering::Acquire);
                     self.keeper.end_page(stays).await;
                     self.shared.events.end();
+                    // Its socket goes before anybody hears of the end: a folder can be removed then.
+                    drop(self);
                     if let Some(done) = done {
                         drop(done.send(ended));
                     }
@@ -330,6 +331,9 @@ impl Worker {
         shared.events.emit(Some(number), started);
         self.keeper.give(cell.wishes.stores_history());
         progress.kernel(self.keeper.report());
+        if let Some(page) = self.keeper.reminder() {
+            page.has_begun();
+        }
         let watcher = OutputEvents::new(shared, number);
         let rules = self.keeper.starter.rules_for(cell.caller.as_deref());
         let keeper = &mut self.keeper;
@@ -357,73 +361,6 @@ impl Worker {
             wishes: &cell.wishes,
         })
         .await
-    }
-
-    /// Draws the consequences of how the cell ended, and makes its result.
-    pub(super) async fn finish(
-        &mut self,
-        mut run: CellRun,
-        timeout: Duration,
-        received: &Arc<Received>,
-    ) -> Outcome {
-        let (count, generation) = (self.keeper.count(), self.keeper.generation());
-        let execution_count = self.keeper.execution_count();
-        let earlier_loss = self.keeper.untold();
-        let background = self.keeper.background(run.background.take());
-        run.redacted += background.masked;
-        self.keeper.notice_trouble();
-        let mut warnings = self.keeper.notices();
-        let killed = Death::Ended;
-        let ends_cells = self.shared.ends_cells();
-        let loss = match &run.how {
-            How::Replied(reply) | How::Stopped(_, reply) => {
-                let report = reply.warmcell.as_ref();
-                self.keeper.completed(report.map(|report| &report.names));
-                if let Some(report) = report {
-                    warnings.extend(report.warnings.iter().take(10).cloned());
-                    warnings.extend(self.keeper.starter.limits_not_given(&report.limits));
-                }
-                None
-            }
-            How::Lost(_, Cost::Died(death)) => Some(self.keeper.died(death, Next::Restart)),
-            How::Lost(stop, cost) => {
-                let by_itself = *stop == Stop::Timeout && !matches!(cost, Cost::CutShort);
-                let ends_cells = ends_cells.filter(|_| !by_itself);
-                let reason = ends_cells.unwrap_or_else(|| stop.reason());
-                let detail = match reason {
-                    LossReason::Timeout => format!("timeout {} s", timeout.as_secs_f64()),
-                    reason => reason.word().to_owned(),
-                };
-                let next = match reason {
-                    LossReason::SessionClosed => Next::Wait,
-                    _ => Next::Restart,
-                };
-                Some(self.keeper.lost(reason, &detail, &killed, next))
-            }
-            How::Died(death) | How::NotStarted(death) => {
-                Some(self.keeper.died(death, Next::Restart))
-            }
-        };
-        self.keeper.tell(received, loss.is_none());
-        let successor = match &loss {
-            Some(loss) if loss.reason != LossReason::SessionClosed => {
-                self.keeper.successor(GLANCE).await
-            }
-            _ => Successor::default(),
-        };
-        let story = Story {
-            execution_count,
-            generation,
-            reused: count > 1,
-            first_cell: count <= 1,
-            timeout,
-            earlier_loss,
-            loss,
-            successor,
-            background: background.told(),
-            warnings,
-        };
-        outcome_of(run, story)
     }
 }
 

@@ -1,4 +1,4 @@
-"""`jupyter console --existing FILE` through a terminal: a cell, input, a failure, and the end.
+"""`jupyter console --existing FILE` through a terminal: a cell, input, a failure, and both ends.
 
 It does not interrupt kernels that it has not started. The console goes, the kernel stays.
 Prints OK at the end; whatever is wrong is an exception.
@@ -12,14 +12,19 @@ import pexpect
 SOON = 30
 
 connection_file = sys.argv[1]
-environment = dict(os.environ, TERM="dumb", JUPYTER_CONSOLE_TEST="1")
-console = pexpect.spawn(
-    sys.executable,
-    ["-m", "jupyter_console", "--existing", connection_file, "--simple-prompt"],
-    env=environment,
-    encoding="utf-8",
-    timeout=SOON,
-)
+
+
+def attached():
+    return pexpect.spawn(
+        sys.executable,
+        ["-m", "jupyter_console", "--existing", connection_file, "--simple-prompt"],
+        env=dict(os.environ, TERM="dumb", JUPYTER_CONSOLE_TEST="1"),
+        encoding="utf-8",
+        timeout=SOON,
+    )
+
+
+console = attached()
 console.expect(r"In \[\d*\]:")
 console.sendline("x = 6 * 7; print(f'<{x}>')")
 console.expect("<42>")
@@ -36,4 +41,11 @@ console.sendeof()
 if console.expect([pexpect.EOF, "really want to exit"]) == 1:
     console.sendline("y")
     console.expect(pexpect.EOF)
+
+# The other way out.
+console = attached()
+console.expect(r"In \[\d*\]:")
+console.sendline("exit()")
+console.expect("keeping kernel alive")
+console.expect(pexpect.EOF)
 print("OK")

@@ -4,12 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms, top to bottom. A room may use those below it and its own.
-const ROOMS: [&str; 23] = [
+const ROOMS: [&str; 24] = [
     "main",
     "lib",
     "cli",
     "client",
     "server",
+    "check",
     "bridge",
     "frontends",
     "session",
@@ -213,7 +214,8 @@ fn every_claim_names_a_test_that_exists() {
             .next()
             .unwrap_or_default();
         let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
-        assert!(!names.is_empty(), "no test is named: {line}");
+        let is_reasoned = tests.trim_start().starts_with("no test: ");
+        assert!(!names.is_empty() || is_reasoned, "no test is named: {line}");
         rows += 1;
         for name in names {
             let function = name.rsplit("::").next().unwrap_or(name);

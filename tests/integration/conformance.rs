@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -26,14 +27,19 @@ pub fn suites() -> Option<PathBuf> {
 }
 
 /// A place in which Jupyter knows our kernel as python3, and each start of it leaves a line.
-struct Jupyter {
-    place: Place,
+pub struct Jupyter {
+    pub place: Place,
     starts: PathBuf,
     python: PathBuf,
 }
 
 impl Jupyter {
     fn new(suites: PathBuf) -> Self {
+        Self::with_kernels_on(suites, python())
+    }
+
+    /// Its kernels run on another Python.
+    pub fn with_kernels_on(suites: PathBuf, python: &Path) -> Self {
         let place = Place::new();
         let starts = place.work().join("starts");
         let folder = place.work().join("jupyter/kernels/python3");
@@ -48,7 +54,7 @@ impl Jupyter {
             "-f",
             "{connection_file}",
             "--python",
-            python().to_str().unwrap(),
+            python.to_str().unwrap(),
         ];
         let spec = json!({
             "argv": argv,
@@ -66,13 +72,7 @@ impl Jupyter {
 
     /// Runs a program of the suites; what it says, if it succeeds.
     async fn run(&self, arguments: &[&str]) -> String {
-        let mut command = self.place.command(self.python.to_str().unwrap());
-        command
-            .args(arguments)
-            .current_dir(self.place.work())
-            .env("JUPYTER_PATH", self.place.work().join("jupyter"))
-            .env("IPYTHONDIR", self.place.work().join("ipython"))
-            .env("JUPYTER_RUNTIME_DIR", self.place.work().join("runtime"));
+        let mut command = self.command(arguments);
         let output = tokio::task::spawn_blocking(move || finish(&mut command));
         let output = output.await.unwrap();
         let said = text(&output.stdout) + &text(&output.stderr);
@@ -80,7 +80,19 @@ impl Jupyter {
         said
     }
 
-    fn starts(&self) -> usize {
+    /// A program of the suites.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.place.command(self.python.to_str().unwrap());
+        command
+            .args(arguments)
+            .current_dir(self.place.work())
+            .env("JUPYTER_PATH", self.place.work().join("jupyter"))
+            .env("IPYTHONDIR", self.place.work().join("ipython"))
+            .env("JUPYTER_RUNTIME_DIR", self.place.work().join("runtime"));
+        command
+    }
+
+    pub fn starts(&self) -> usize {
         fs::read_to_string(&self.starts)
             .unwrap_or_default()
             .lines()

@@ -7,9 +7,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use warmcell::session::Registry;
 
 use crate::lifecycle_support::{is_alive, signal, until, written};
-use crate::support::{Manager, Place, assert_shows, finish, run};
+use crate::support::{Manager, Place, assert_shows, finish, python, run};
 
 /// The folders of managers.
 fn folders(place: &Place) -> Vec<PathBuf> {
@@ -85,4 +86,20 @@ async fn managers_that_start_leave_the_sockets_of_others_alone() {
     let threads = "import threading\nfound = []\nthread = threading.Thread(target=lambda: found.append(terminal('echo b')))\nthread.start(); thread.join(); found[0]['output'], x";
     assert_shows(&run(&session, threads).await, "('b\\n', 1)", "after");
     manager.end().await;
+}
+
+/// Without a forkserver nobody else removes the folder; who holds the manager need not drop it for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_manager_that_never_had_a_kernel_leaves_no_folder_once_it_is_shut_down() {
+    let place = Place::new();
+    for _ in 0..30 {
+        let registry = Registry::start(place.settings()).await.unwrap();
+        for name in ["a", "b", "c", "d"] {
+            registry.session(name, &place.caller(python())).unwrap();
+        }
+        assert_eq!(folders(&place).len(), 1);
+        registry.shut_down().await;
+        assert_eq!(folders(&place), [] as [PathBuf; 0]);
+    }
+    place.assert_no_survivors().await;
 }

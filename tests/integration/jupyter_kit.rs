@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{WebSocketStream, client_async};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use warmcell::config::Settings;
 use warmcell::folders::door_folders;
 use warmcell::server::{Door, Manager};
@@ -161,7 +161,11 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> Client<S> {
             let headers = request.headers_mut();
             headers.insert("sec-websocket-protocol", V1.parse().unwrap());
         }
-        let (socket, answer) = client_async(request, stream).await?;
+        // As browsers have it: no limit.
+        let limits = WebSocketConfig::default()
+            .max_frame_size(None)
+            .max_message_size(None);
+        let (socket, answer) = client_async_with_config(request, stream, Some(limits)).await?;
         let protocol = answer.headers().get("sec-websocket-protocol");
         assert_eq!(protocol.is_some(), form == Form::V1);
         Ok(Self { socket, form })

@@ -2,8 +2,7 @@
 //! speak ZeroMQ byte by byte.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -11,13 +10,14 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use warmcell::bridge::read_connection;
 use warmcell::jupyter::{
-    Channel, Connection, Endpoint, Multipart, MultipartLimits, RawMessage, Signer, SocketName,
+    Channel, Connection, Multipart, MultipartLimits, RawMessage, Signer, SocketName, Transport,
     ZmtpCommand, ZmtpItem, ZmtpLimits, ZmtpReader, greeting, ready, zmtp_message,
 };
 
 use crate::command_kit::Running;
-use crate::lifecycle_support::signal;
-use crate::support::{Place, SAFETY, python};
+use crate::kernel_stream::Stream;
+use crate::lifecycle_support::{signal, until};
+use crate::support::{Place, python};
 
 /// A kernel that has made its connection file itself.
 pub struct Kernel {
@@ -50,6 +50,34 @@ impl Kernel {
         }
     }
 
+    /// With a connection file that is there already. Starts once its heart beats.
+    pub async fn start_at(connection: &Value) -> Self {
+        let place = Place::new();
+        let file = place.work().join("k.json");
+        std::fs::write(&file, connection.to_string()).unwrap();
+        Self::start_from(place, file).await
+    }
+
+    /// The same, in a place where there was one before.
+    pub async fn start_from(place: Place, file: PathBuf) -> Self {
+        let process = Running::start(command(&place, &file).stderr(Stdio::inherit()));
+        let mut connection = read_connection(&file).unwrap().unwrap();
+        if let Transport::Ipc(prefix) = &mut connection.transport {
+            // The kernel is there, and the test is not.
+            *prefix = place.work().join(&prefix).display().to_string();
+        }
+        until("a kernel", || {
+            Stream::connect(&connection, SocketName::Heartbeat).is_ok()
+        })
+        .await;
+        Self {
+            place,
+            process,
+            connection,
+            file,
+        }
+    }
+
     pub fn front_end(&self) -> FrontEnd {
         FrontEnd::new(&self.connection, "front end")
     }
@@ -61,8 +89,13 @@ impl Kernel {
     /// Waits for the end of the process, in good order, and looks that nothing is left.
     pub async fn ended(mut self) {
         assert_eq!(self.process.ended().await, Some(0));
-        self.place.assert_no_survivors().await;
         assert!(!self.file.exists(), "the connection file is left");
+        self.left_nothing().await;
+    }
+
+    /// No process, nothing in the runtime folder.
+    pub async fn left_nothing(&self) {
+        self.place.assert_no_survivors().await;
         let run = self.place.folder.path().join("run/warmcell");
         let left: Vec<_> = std::fs::read_dir(run)
             .into_iter()
@@ -97,9 +130,17 @@ pub fn first_line(child: &mut Child) -> String {
     line
 }
 
+/// A connection file of Jupyter's with sockets below a path.
+pub fn ipc(prefix: &str) -> Value {
+    json!({
+        "transport": "ipc", "ip": prefix, "key": "a key", "signature_scheme": "hmac-sha256",
+        "shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5,
+    })
+}
+
 /// One connection to a socket.
 pub struct Wire {
-    pub stream: TcpStream,
+    pub stream: Stream,
     reader: ZmtpReader,
 }
 
@@ -129,14 +170,8 @@ impl Wire {
 
     /// Connects and says nothing.
     pub fn open(connection: &Connection, name: SocketName) -> Self {
-        let Endpoint::Tcp(ip, port) = connection.endpoint(name) else {
-            panic!("another transport");
-        };
-        let stream = TcpStream::connect((ip, port)).unwrap();
-        stream.set_read_timeout(Some(SAFETY)).unwrap();
-        stream.set_write_timeout(Some(SAFETY)).unwrap();
         Self {
-            stream,
+            stream: Stream::connect(connection, name).unwrap(),
             reader: ZmtpReader::new(ZmtpLimits {
                 message: 100 << 20,
                 frames: 100,
@@ -161,7 +196,7 @@ impl Wire {
             }
             match self.stream.read(&mut bytes) {
                 Ok(0) => return None,
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return None,
                 read => self
                     .reader
                     .buffer()
@@ -186,12 +221,29 @@ pub struct Message {
     /// As it came.
     pub parent: String,
     pub content: Value,
+    pub metadata: Value,
     pub identities: Vec<Bytes>,
 }
 
 impl Message {
     pub fn kind(&self) -> &str {
         self.header["msg_type"].as_str().unwrap()
+    }
+
+    /// Its type, or the state that it tells.
+    pub fn word(&self) -> &str {
+        match self.kind() {
+            "status" => self.content["execution_state"].as_str().unwrap(),
+            kind => kind,
+        }
+    }
+
+    /// What it prints.
+    pub fn text(&self) -> &str {
+        match self.kind() {
+            "stream" => self.content["text"].as_str().unwrap(),
+            _ => "",
+        }
     }
 }
 
@@ -282,6 +334,7 @@ impl FrontEnd {
             header: serde_json::from_slice(&message.header).unwrap(),
             parent: String::from_utf8(message.parent_header.to_vec()).unwrap(),
             content: serde_json::from_slice(&message.content).unwrap(),
+            metadata: serde_json::from_slice(&message.metadata).unwrap(),
             identities: multipart.identities,
         }
     }
@@ -307,6 +360,16 @@ impl FrontEnd {
         self.read(frames)
     }
 
+    /// Until a cell runs.
+    pub fn all_started(&mut self, header: &str) {
+        loop {
+            let message = self.published();
+            if message.parent == header && message.kind() == "execute_input" {
+                return;
+            }
+        }
+    }
+
     /// Everything that is published because of a request, up to `idle`; the rest is skipped.
     pub fn all_of(&mut self, header: &str) -> Vec<Message> {
         let mut all = Vec::new();
@@ -323,21 +386,37 @@ impl FrontEnd {
         }
     }
 
+    /// The reply to a request; others are skipped.
+    pub fn reply_to(&mut self, header: &str) -> Message {
+        loop {
+            let reply = self.reply();
+            if reply.parent == header {
+                return reply;
+            }
+        }
+    }
+
+    /// Waits until a cell has printed something.
+    pub fn begun(&mut self, header: &str) {
+        loop {
+            let message = self.published();
+            if message.parent == header && message.kind() == "stream" {
+                return;
+            }
+        }
+    }
+
+    /// The process of the Python.
+    pub fn python(&mut self) -> u32 {
+        let (text, _) = self.run("import os; print(os.getpid())");
+        text.trim().parse().unwrap()
+    }
+
     /// Runs a cell: what it has printed, and the status of its reply.
     pub fn run(&mut self, code: &str) -> (String, String) {
         let header = self.execute(code);
-        let reply = loop {
-            let reply = self.reply();
-            if reply.parent == header {
-                break reply;
-            }
-        };
-        let text = self
-            .all_of(&header)
-            .iter()
-            .filter(|message| message.kind() == "stream")
-            .map(|message| message.content["text"].as_str().unwrap().to_owned())
-            .collect();
+        let reply = self.reply_to(&header);
+        let text = self.all_of(&header).iter().map(Message::text).collect();
         (text, reply.content["status"].as_str().unwrap().to_owned())
     }
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use warmcell::environment::Candidate;
 use warmcell::jupyter::{ExecuteReply, RawMessage};
-use warmcell::kernel::{CellEnd, CellRequest, CellSink, Ending, FrameBudget, Kernel};
+use warmcell::kernel::{CellEnd, CellRequest, CellSink, Ending, FrameBudget, Kernel, LateSink};
 use warmcell::provisioner::{KernelRequest, LocalOptions, LocalProvisioner, Provisioner};
-use warmcell::python_source::stage;
+use warmcell::python_source::Sources;
 use warmcell::tools::{ToolTable, hermes_tools};
 
 use crate::lifecycle_support::is_alive;
@@ -20,6 +20,14 @@ pub const GRACE: Duration = Duration::from_secs(3);
 #[derive(Debug, Default)]
 pub struct Kept {
     pub text: String,
+}
+
+/// Nobody hears what is printed between cells.
+#[derive(Debug)]
+struct Unheard;
+
+impl LateSink for Unheard {
+    fn printed(&self, _is_stderr: bool, _chunk: &[u8]) {}
 }
 
 impl CellSink for Kept {
@@ -44,11 +52,11 @@ impl Bare {
     pub async fn start(python: &Path) -> Self {
         let place = Place::new();
         let shim = hermes_tools(&ToolTable::standard());
-        let sources = stage(&[place.home().join("cache")], &shim).unwrap().folder;
+        let sources = Sources::unpack(vec![place.home().join("cache")], &shim).unwrap();
         let provisioner = LocalProvisioner::new(LocalOptions {
             bridge: None,
             foreign_start: SAFETY,
-            sources,
+            sources: Arc::new(sources),
             sockets: place.folder.path().join("run/sockets"),
             adopt_orphans: false,
             nofile: [1_024, 4_096],
@@ -67,7 +75,7 @@ impl Bare {
             argv: vec![String::new()],
         };
         let started = provisioner.start(&request).await.unwrap();
-        let kernel = Kernel::new(started, FrameBudget::new(1 << 28)).unwrap();
+        let kernel = Kernel::new(started, FrameBudget::new(1 << 28), Arc::new(Unheard)).unwrap();
         Self {
             place,
             provisioner,

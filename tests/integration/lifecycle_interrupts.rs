@@ -94,6 +94,8 @@ async fn an_interrupt_at_any_moment_ends_its_cell_and_no_other() {
 #[tokio::test]
 async fn trace_5_an_interrupt_while_the_kernel_is_forked() {
     let manager = Manager::start().await;
+    // A kernel is forked, and no interpreter started: for one of those an interrupt waits a second.
+    run(&manager.session("other"), "1").await;
     let session = manager.session("a");
     let mark = manager.place.work().join("mark");
     let mut execution = session.execute(Cell::new(format!("open({mark:?}, 'w')")));

@@ -184,3 +184,45 @@ answers == [str(n * n) for n in range(20)]";
     assert_eq!(asked[19].0, "19");
     manager.end().await;
 }
+
+#[tokio::test]
+async fn a_cell_that_was_interrupted_and_asks_again_gets_no_more_input() {
+    on_each_python(async |session, version| {
+        run(session, "kept = []").await;
+        // As a debugger does, which takes the interrupt for one of its command.
+        let code = "\
+while True:
+    try:
+        kept.append(input('> '))
+    except KeyboardInterrupt:
+        kept.append('interrupted')
+    except EOFError as error:
+        kept.append(str(error))
+        break";
+        for (code, status) in [
+            (code, Status::Interrupted),
+            ("import pdb; pdb.set_trace()\nx = 1", Status::Interrupted),
+        ] {
+            let (cell, mut questions) = asking(gentle(code));
+            let mut execution = session.execute(cell);
+            let _question = questions.next().await.unwrap();
+            execution.interrupt();
+            let outcome = tokio::time::timeout(SAFETY, execution.outcome());
+            let outcome = outcome.await.unwrap();
+            assert_eq!(outcome.status, status, "{version}: {}", outcome.output);
+            assert!(
+                outcome.output.ends_with("; state is kept]"),
+                "{version}: {}",
+                outcome.output
+            );
+        }
+        let outcome = run(session, "kept").await;
+        let told = "['interrupted', 'input() cannot be answered: the cell was interrupted, and \
+                    is to end']";
+        assert_shows(&outcome, told, version);
+        // The next cell is another matter.
+        let (outcome, _) = answered(session, "input()", &["yes"]).await;
+        assert_shows(&outcome, "'yes'", version);
+    })
+    .await;
+}

@@ -142,9 +142,9 @@ async fn an_interrupt_keeps_the_state_and_a_second_one_kills() {
             }
         }
         let words = in_short(&messages);
-        assert_eq!(words[2], "stderr: [interrupted; state is kept]\n", "{way}");
-        assert!(words[3].starts_with("KeyboardInterrupt: "), "{words:?}");
-        assert_eq!(words[4], "execute_reply error");
+        // The error says all there is to say.
+        assert!(words[2].starts_with("KeyboardInterrupt: "), "{words:?}");
+        assert_eq!(words[3], "execute_reply error", "{way}");
         let words = client.run("x").await;
         assert!(
             words.contains(&format!("[{}]: 1", 2 * round + 3)),

@@ -152,6 +152,8 @@ async fn who_comes_in_the_middle_of_a_cell_sees_it_from_then_on() {
     // The cell of another client.
     let header = first.execute(code).await;
     begun.wait().await;
+    // What is printed waits a moment for more.
+    while first.next().await.unwrap().kind() != "stream" {}
     let mut third = house.client(&session, Form::V1).await;
     let seen = [third.next().await.unwrap(), third.next().await.unwrap()];
     assert_eq!(in_short(&seen), ["busy", &format!("[3] {code}")]);

@@ -129,6 +129,16 @@ impl Home {
         serde_json::json!({ "environment": environment, "cwd": self.place.work() })
     }
 
+    /// Ends the server by a signal, and waits until its process is gone. One that ends has no environment any
+    /// more, by which it would be found, and its first thread may be gone, while its socket is still there.
+    pub async fn ended_by(&self, kind: rustix::process::Signal) {
+        let server = self.server();
+        let process = warmcell::process::Pidfd::open(server).unwrap();
+        signal(server, kind);
+        let ended = tokio::time::timeout(crate::support::SAFETY, process.ended());
+        ended.await.expect("the server does not end");
+    }
+
     /// Ends the server; nothing is left.
     pub async fn end(self) {
         let (code, _, err) = self.run(&["serve", "--stop"]);

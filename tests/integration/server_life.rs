@@ -33,7 +33,7 @@ async fn a_server_that_is_killed_leaves_nothing_and_the_next_says_what_is_lost()
         clients.push(home.start(&["exec", "-s", &name, &with_daemons(&begun)]));
         written(&begun).await;
     }
-    signal(home.server(), Signal::KILL);
+    home.ended_by(Signal::KILL).await;
     for client in clients {
         let (code, _, err) = ended(client);
         assert_eq!(code, 125, "{err}");

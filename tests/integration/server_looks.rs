@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 
 use serde_json::Value;
 
-use crate::lifecycle_support::written;
+use crate::lifecycle_support::{as_if_restarted, written};
 use crate::server_kit::{Home, ended};
 use crate::support::SAFETY;
 
@@ -66,8 +66,9 @@ async fn a_session_is_shown_while_a_cell_runs() {
     assert_eq!(shown["variables"]["taken_live"], false);
     assert_eq!(shown["variables"]["variables"][0]["name"], "precious");
     let (code, _, err) = home.run(&["sessions", "interrupt", "a"]);
+    // On a busy machine the next kernel may not have been seen in time.
     assert_eq!(
-        (code, err.as_str()),
+        (code, as_if_restarted(&err).as_str()),
         (
             0,
             "warmcell: the cell that ran in a: interrupted; the kernel was killed and restarted: 1 cell \

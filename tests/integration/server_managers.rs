@@ -111,7 +111,7 @@ async fn sockets_of_managers_that_are_gone_are_swept() {
     drop(UnixListener::bind(&gone).unwrap());
     assert!(home.run(&["sessions"]).1.contains("a "));
     assert!(!gone.exists());
-    crate::lifecycle_support::signal(home.server(), rustix::process::Signal::KILL);
+    home.ended_by(rustix::process::Signal::KILL).await;
     home.place.assert_no_survivors().await;
     let (code, out, err) = home.run(&["sessions"]);
     assert_eq!(

@@ -171,9 +171,12 @@ async fn ctrl_c_ends_the_wait_for_a_server_that_has_stopped() {
     let home = Home::new();
     let begun = home.place.work().join("begun");
     let code = format!(
-        "import time; print('begun', file=open({begun:?}, 'w'), flush=True); time.sleep(600)"
+        "import time; print('seen', flush=True); print('begun', file=open({begun:?}, 'w'), flush=True); \
+         time.sleep(600)"
     );
-    let mut client = Running::start(piped(&mut home.command(&["exec", "-s", "a", &code])));
+    let mut client = Running::start(piped(
+        &mut home.command(&["exec", "-s", "a", "--json", &code]),
+    ));
     written(&begun).await;
     let server = home.server();
     signal(server, Signal::STOP);
@@ -188,8 +191,16 @@ async fn ctrl_c_ends_the_wait_for_a_server_that_has_stopped() {
         "{:?}",
         began.elapsed()
     );
-    let (_, err) = client.printed();
-    assert!(err.contains(&format!("(process {server})")), "{err}");
+    let (out, err) = client.printed();
+    let seen: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out} {err}"));
+    // What was seen of it is not lost.
+    let output = seen["output"].as_str().unwrap();
+    assert!(output.starts_with("seen\n["), "{out}");
+    assert!(output.contains(&format!("(process {server})")), "{out}");
+    assert_eq!(seen["stdout_bytes_total"], 5, "{out}");
+    assert_eq!(seen["kernel"]["state"], "lost", "{out}");
+    assert_eq!(seen["kernel"]["reason"], "connection_lost", "{out}");
+    assert_eq!(seen["kernel"]["execution_count"], 1, "{out}");
     signal(server, Signal::CONT);
     home.state("a", "idle").await;
     home.end().await;

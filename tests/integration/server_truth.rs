@@ -327,7 +327,7 @@ async fn a_session_that_was_lost_with_its_server_is_not_called_new() {
         std::fs::read_to_string(&record).is_ok_and(|text| text.contains("\"x\""))
     })
     .await;
-    signal(home.server(), Signal::KILL);
+    home.ended_by(Signal::KILL).await;
     home.place.assert_no_survivors().await;
     let (_, _, err) = home.run(&["exec", "-s", "a", "1"]);
     assert!(!err.contains("is new"), "{err}");
@@ -357,10 +357,12 @@ async fn a_reset_says_whether_there_is_a_kernel_again() {
     let (code, out, _) = home.run(&["sessions", "reset", "a", "--json"]);
     let told: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
-        (code, &told["reset"], &told["kernel"]),
-        (0, &json!(true), &json!("fresh"))
+        (code, &told["reset"], &told["next_kernel"]),
+        (0, &json!(true), &json!("started"))
     );
-    assert_eq!(told["lost"]["cells"], 1);
+    assert_eq!(told["kernel"]["state"], "fresh");
+    assert_eq!(told["kernel"]["reason"], "reset");
+    assert_eq!(told["kernel"]["lost"]["cells"], 1);
     open("y = 1");
     std::fs::remove_dir(&there).unwrap();
     let (code, _, err) = home.run(&["sessions", "reset", "a"]);
@@ -372,9 +374,10 @@ async fn a_reset_says_whether_there_is_a_kernel_again() {
     let (code, out, _) = home.run(&["sessions", "reset", "a", "--json"]);
     let told: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
-        (code, &told["reset"], &told["kernel"]),
+        (code, &told["reset"], &told["next_kernel"]),
         (0, &json!(true), &json!("none"))
     );
-    assert_eq!(told.get("lost"), None, "there was nothing to lose");
+    let kernel = &told["kernel"];
+    assert_eq!(kernel.get("lost"), None, "there was nothing to lose");
     home.end().await;
 }

@@ -208,3 +208,161 @@ async fn a_kernel_is_asked_for_with_an_object() {
     assert_eq!(kernels.as_array().unwrap().len(), 1);
     home.end().await;
 }
+
+/// Sends bytes and closes the writing half; the answer.
+fn half(home: &Home, sent: &[u8]) -> Answer {
+    let mut stream = UnixStream::connect(home.socket()).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    stream.write_all(sent).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    Answer::read(&text(&answer))
+}
+
+#[tokio::test]
+async fn what_the_library_gives_up_without_a_word_is_answered_too() {
+    let home = Home::new();
+    home.run(&["exec", "-s", "a", "1"]);
+    for (sent, told) in [
+        (
+            &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"[..],
+            "this is HTTP/2, and HTTP/1.1 is spoken here",
+        ),
+        (
+            b"GET /warmcell/v1 HT",
+            "the request ends before its head does",
+        ),
+        (
+            b"GET /warmcell/v1 HTTP/1.1\r\nhost: x\r\n",
+            "the request ends before its head does",
+        ),
+    ] {
+        let (status, sentence) = half(&home, sent).usage();
+        assert_eq!(status, 400, "{sentence}");
+        assert!(sentence.contains(told), "{sentence}");
+    }
+    // Who says nothing is told nothing.
+    let mut silent = UnixStream::connect(home.socket()).unwrap();
+    silent.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = Vec::new();
+    silent.read_to_end(&mut answer).unwrap();
+    assert_eq!(text(&answer), "");
+    home.end().await;
+}
+
+/// At the door a caller has keys, and on the command line flags.
+#[tokio::test]
+async fn a_caller_is_told_of_what_it_has() {
+    let home = Home::new();
+    home.run(&["exec", "-s", "lives", "1"]);
+    let missing = home.place.work().join("missing");
+    let caller = |key: &str, value: Value| {
+        let mut caller = home.caller();
+        caller[key] = value;
+        json!({ "code": "1", "caller": caller })
+    };
+    for (session, key, value, status, told) in [
+        (
+            "new",
+            "cwd",
+            json!(missing),
+            400,
+            "give a directory that exists (`caller.cwd` or `caller.directory`)",
+        ),
+        (
+            "new",
+            "directory",
+            json!(missing),
+            400,
+            "give a directory that exists (`caller.cwd` or `caller.directory`)",
+        ),
+        (
+            "lives",
+            "directory",
+            json!(missing),
+            400,
+            "give a directory that exists (`caller.cwd` or `caller.directory`)",
+        ),
+        (
+            "new",
+            "python",
+            json!("/bin/false"),
+            503,
+            "/bin/false (from `caller.python`)",
+        ),
+        (
+            "lives",
+            "python",
+            json!("/bin/false"),
+            503,
+            "install Python 3.8 or newer, or name one with `caller.python`",
+        ),
+    ] {
+        let answer = home.order(session, &caller(key, value));
+        let error = answer.json()["error"].as_str().unwrap().to_owned();
+        assert_eq!(answer.status, status, "{error}");
+        assert!(error.contains(told) && !error.contains("--"), "{error}");
+    }
+    for (arguments, told) in [
+        (["--cwd", "missing"], "give a directory that exists (--cwd)"),
+        (["--python", "/bin/false"], "/bin/false (from --python)"),
+        (["--python", "/bin/false"], "or name one with --python PATH"),
+    ] {
+        for json in [&[][..], &["--json"]] {
+            let line = [&["exec", "-s", "lives"], &arguments[..], json, &["1"]].concat();
+            let (_, out, err) = home.run(&line);
+            let said = out + &err;
+            assert!(said.contains(told) && !said.contains("`caller"), "{said}");
+        }
+    }
+    home.end().await;
+}
+
+/// What is wrong with an order is told before what is missing besides.
+#[tokio::test]
+async fn an_order_that_will_not_do_is_refused_as_such_wherever_it_goes() {
+    let home = Home::new();
+    home.run(&["exec", "-s", "a", "1"]);
+    for order in [
+        json!({ "code": "" }),
+        json!({ "code": "1", "timeout": 0 }),
+        json!({ "code": "1", "tools": ["telepathy"] }),
+    ] {
+        let (status, refused) = home.order("none", &order).usage();
+        assert_eq!(status, 400, "{refused}");
+        assert!(!refused.contains("no session"), "{refused}");
+    }
+    let (status, refused) = home.order("none", &json!({ "code": "1" })).usage();
+    assert_eq!(status, 404, "{refused}");
+    let caller = |key: &str, value: Value| {
+        let mut caller = home.caller();
+        caller[key] = value;
+        json!({ "code": "1", "caller": caller })
+    };
+    for (key, value, told) in [
+        (
+            "limits",
+            json!({ "cpu": -1 }),
+            "`caller.limits`: cpu is -1; give a number from 0",
+        ),
+        (
+            "limits",
+            json!({ "core": 1 }),
+            "`caller.limits`: there is no limit \"core\" to be set; there are cpu, fsize, stack, rss, nproc, \
+             nofile, memlock, sigpending, msgqueue, nice, rtprio, rttime, data, as",
+        ),
+        (
+            "nice",
+            json!(20),
+            "`caller.nice`: it is 20; give a number from -20 to 19",
+        ),
+    ] {
+        let (_, refused) = home.order("none", &caller(key, value)).usage();
+        assert!(refused.starts_with(told), "{refused}");
+        assert!(!refused.contains(" at line "), "{refused}");
+    }
+    home.end().await;
+}

@@ -148,7 +148,8 @@ async fn a_directory_that_cannot_be_entered_costs_the_cell_and_nothing_else() {
             error,
             format!(
                 "the kernel cannot change to the directory {directory}: No such file or directory; \
-                 the cell did not run and state is kept; give a directory that exists (--cwd)"
+                 the cell did not run and state is kept; give a directory that exists \
+                 (`caller.cwd` or `caller.directory`)"
             )
         );
         assert_eq!(refused["output"], format!("[{error}]"));
@@ -291,7 +292,10 @@ async fn another_environment_of_a_caller_is_told_once() {
     }
     let path = with("PATH", &format!("/their/bin:{}", manager.place.mark));
     let warning = run_cell(&session, by(&path, "1")).await.warning.unwrap();
-    assert!(warning.contains("(this caller: /their/bin:"), "{warning}");
+    assert!(
+        warning.contains("PATH (this caller also has /their/bin, and lacks "),
+        "{warning}"
+    );
     let reset = run_cell(&session, by(&venv, code).reset()).await;
     assert_eq!(reset.warning, None);
     assert_eq!(reset.result.as_deref(), Some("'/their/venv'"));

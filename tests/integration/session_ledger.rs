@@ -240,21 +240,6 @@ async fn a_ledger_that_cannot_be_written_costs_no_cell() {
         assert_eq!(run(&one, "1").await.warning, None, "told once");
     }
     registry.shut_down().await;
-    // One that goes away later.
-    let ledger = place.folder.path().join("ledger");
-    let registry = manager(&place, &ledger).await;
-    let one = session(&registry, &place, "a");
-    run(&one, "1").await;
-    until("the record", || ledger.join("a.json").exists()).await;
-    fs::remove_dir_all(&ledger).unwrap();
-    let mut warnings = Vec::new();
-    for _ in 0..20 {
-        let outcome = run(&one, "import time; time.sleep(0.05)").await;
-        warnings.extend(outcome.warning);
-    }
-    assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(warnings[0].contains("No such file"), "{warnings:?}");
-    registry.shut_down().await;
     place.assert_no_survivors().await;
 }
 

@@ -255,6 +255,11 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// Runs a command to its end within the safety deadline.
 pub fn finish(command: &mut Command) -> Output {
+    finish_within(command, SAFETY)
+}
+
+/// The same for a command that takes its time.
+pub fn finish_within(command: &mut Command, limit: Duration) -> Output {
     let child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -263,7 +268,7 @@ pub fn finish(command: &mut Command) -> Output {
     let pid = child.id();
     let (done, waiting) = std::sync::mpsc::channel::<()>();
     let watchdog = std::thread::spawn(move || {
-        if waiting.recv_timeout(SAFETY).is_err() {
+        if waiting.recv_timeout(limit).is_err() {
             let pid = i32::try_from(pid)
                 .ok()
                 .and_then(rustix::process::Pid::from_raw)

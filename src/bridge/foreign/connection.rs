@@ -4,11 +4,14 @@
 //! ZMTP ends the bridge, and what it announces costs nothing before it has come.
 
 use std::io;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::bridge::listen::Stream;
 use crate::jupyter::{
@@ -21,10 +24,12 @@ use crate::jupyter::{
 const EVENTS: usize = 16;
 /// Messages that wait for the kernel: a few a cell.
 const OUTGOING: usize = 64;
+/// How long a kernel may take to let go of a socket that is closed.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// What comes from the kernel.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// A message.
     Message(RawMessage),
     /// A message that is none, or not signed by the kernel.
@@ -35,15 +40,18 @@ pub(super) enum Event {
 
 /// The sockets of a kernel.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(crate) struct Connections {
     shell: mpsc::Sender<Vec<Bytes>>,
     control: mpsc::Sender<Vec<Bytes>>,
     stdin: mpsc::Sender<Vec<Bytes>>,
     signer: Signer,
+    /// Fires when they are to be closed; at the latest when this is dropped.
+    closing: CancellationToken,
+    _closed_at_the_end: DropGuard,
     /// What comes.
-    pub(super) events: mpsc::Receiver<Event>,
+    pub(crate) events: mpsc::Receiver<Event>,
     /// How many of them are open.
-    pub(super) open: usize,
+    pub(crate) open: usize,
 }
 
 /// Why a socket ends.
@@ -79,13 +87,14 @@ pub(super) async fn connect(endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> 
 
 impl Connections {
     /// Speaks over streams that are connected to a kernel's sockets.
-    pub(super) fn new(
+    pub(crate) fn new(
         streams: Vec<(SocketName, Box<dyn Stream>)>,
         identity: &str,
         signer: &Signer,
     ) -> Self {
         let (events, received) = mpsc::channel(EVENTS);
         let mut senders = Vec::new();
+        let closing = CancellationToken::new();
         let open = streams.len();
         for (name, stream) in streams {
             let (sender, outgoing) = mpsc::channel(OUTGOING);
@@ -94,6 +103,7 @@ impl Connections {
                 identity: identity.to_owned(),
                 signer: signer.clone(),
                 events: events.clone(),
+                closing: closing.clone(),
             };
             tokio::spawn(one.run(stream, outgoing));
             senders.push((name, sender));
@@ -107,13 +117,15 @@ impl Connections {
             control: sender(SocketName::Control),
             stdin: sender(SocketName::Stdin),
             signer: signer.clone(),
+            _closed_at_the_end: closing.clone().drop_guard(),
+            closing,
             events: received,
             open,
         }
     }
 
     /// Sends a message to the kernel; false if it takes none.
-    pub(super) fn send(&self, message: RawMessage) -> bool {
+    pub(crate) fn send(&self, message: RawMessage) -> bool {
         let sender = match message.channel {
             Channel::Control => &self.control,
             Channel::Stdin => &self.stdin,
@@ -126,6 +138,26 @@ impl Connections {
         let frames = multipart.encode(&self.signer);
         sender.try_send(zmtp_message(&frames)).is_ok()
     }
+
+    /// Closes them, and waits until the kernel has let go of its ends; how many it has not.
+    ///
+    /// # Cancel safety
+    ///
+    /// If dropped, they are closed all the same.
+    pub(crate) async fn close(mut self, deadline: Duration) -> usize {
+        self.closing.cancel();
+        let end = async {
+            while self.open > 0 {
+                match self.events.recv().await {
+                    Some(Event::Ended(_)) => self.open -= 1,
+                    Some(_) => {}
+                    None => break,
+                }
+            }
+        };
+        drop(timeout(deadline, end).await);
+        self.open
+    }
 }
 
 /// One socket.
@@ -134,12 +166,21 @@ struct One {
     identity: String,
     signer: Signer,
     events: mpsc::Sender<Event>,
+    closing: CancellationToken,
 }
 
 impl One {
     async fn run(self, stream: Box<dyn Stream>, outgoing: mpsc::Receiver<Vec<Bytes>>) {
         let (reading, writing) = split(stream);
-        let fault = match self.talk(reading, writing, outgoing).await {
+        let given_up = async {
+            self.closing.cancelled().await;
+            sleep(LAST_WORDS).await;
+        };
+        let fault = tokio::select! {
+            fault = self.talk(reading, writing, outgoing) => fault,
+            () = given_up => Fault::Closed,
+        };
+        let fault = match fault {
             Fault::Closed => None,
             fault => Some(format!("on its {} socket {fault}", self.channel().as_str())),
         };
@@ -185,10 +226,11 @@ impl One {
         let write = async {
             loop {
                 let pieces = tokio::select! {
+                    biased;
+                    () = self.closing.cancelled() => break,
                     // Nobody sends to a socket that publishes.
                     Some(pieces) = outgoing.recv() => pieces,
                     Some(answer) = pings.recv() => vec![answer],
-                    else => std::future::pending().await,
                 };
                 for piece in pieces {
                     if writing.write_all(&piece).await.is_err() {
@@ -196,6 +238,9 @@ impl One {
                     }
                 }
             }
+            // The kernel closes its end when it reads this, and that is the end.
+            drop(writing.shutdown().await);
+            std::future::pending().await
         };
         let read = async {
             let mut seen = SeenDigests::default();

@@ -4,7 +4,7 @@
 //! can end nothing but this. To its manager it is a kernel like any other: link, stdout and stderr,
 //! interrupt page, process.
 //!
-//! - `entry`: what the process is handed, and how it ends; - `start`: the kernel's process and its
+//! - `entry`: what the process is handed, and how it ends; - `launch`: the kernel's process; - `start`: it and its
 //!   first answer; - `connection`: one of the kernel's sockets; - `serve`: the loop; - `hearing`: what the
 //!   kernel says;
 //! - `cell`: a cell there and back; - `shown`: what a cell shows, on its way to the link;
@@ -15,6 +15,7 @@ mod cell;
 mod connection;
 mod entry;
 mod hearing;
+mod launch;
 mod outlet;
 mod python;
 mod serve;
@@ -23,4 +24,7 @@ mod start;
 mod told;
 mod traceback;
 
+pub(crate) use connection::{Connections, Event};
 pub use entry::run;
+pub(crate) use launch::launch;
+pub(crate) use start::{parent_id, reach, request};

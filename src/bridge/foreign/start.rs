@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,15 +12,16 @@ use jiff::Timestamp;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::connection::{Connections, Event, connect};
+use super::launch::{failed, launch};
 use super::python;
 use crate::bridge::file::{OwnFile, make_connection};
 use crate::bridge::listen::Stream;
 use crate::ids::random_hex;
 use crate::jupyter::{
     Channel, Connection, Endpoint, ExecuteReply, Header, KernelInfo, RawMessage, ReplyStatus,
-    SocketName, Transport, header, substitute,
+    SocketName, Transport, header,
 };
-use crate::process::{Program, Spawned, Stdio, spawn};
+use crate::process::{Spawned, Stdio};
 use crate::provisioner::BridgeSetup;
 
 /// How long it is waited before a socket is tried again that does not listen yet: nobody tells when
@@ -67,7 +68,8 @@ pub(super) async fn start(
     let path = PathBuf::from(path);
     // Removed as soon as the kernel has read it, or could not be started.
     let file = make_connection(&path, &connection).map_err(|error| failed(&error.to_string()))?;
-    let mut process = launch(setup, &path, environment)?;
+    let stdio = stdio().map_err(|error| failed(&error.to_string()))?;
+    let mut process = launch(&setup.kernel, &path, environment, &setup.cwd, stdio)?;
     let session = random_hex(8);
     let answered = async {
         let streams = reach(&connection).await;
@@ -102,59 +104,6 @@ pub(super) async fn start(
     })
 }
 
-fn failed(what: &str) -> String {
-    format!("cannot be started: {what}")
-}
-
-/// Starts the process, with what its kernelspec says.
-fn launch(
-    setup: &BridgeSetup,
-    file: &Path,
-    environment: &[(OsString, OsString)],
-) -> Result<Spawned, String> {
-    let kernel = &setup.kernel;
-    let file = file.display().to_string();
-    let folder = kernel.folder.display().to_string();
-    let mut words = kernel.argv.iter().map(|word| {
-        word.replace("{connection_file}", &file)
-            .replace("{resource_dir}", &folder)
-    });
-    let program = words.next().unwrap_or_default();
-    let variables = variables(&kernel.env, environment)?;
-    let program = Program {
-        program: PathBuf::from(&program),
-        arguments: words.map(OsString::from).collect(),
-        environment: variables,
-        directory: setup.cwd.clone(),
-    };
-    let stdio = stdio().map_err(|error| failed(&error.to_string()))?;
-    spawn(program, stdio).map_err(|error| failed(&error.to_string()))
-}
-
-/// The bridge's own environment, with what the kernelspec says.
-fn variables(
-    wanted: &[(String, String)],
-    environment: &[(OsString, OsString)],
-) -> Result<Vec<(OsString, OsString)>, String> {
-    let mut variables = environment.to_vec();
-    for (name, template) in wanted {
-        let known = |asked: &str| {
-            let found = environment.iter().find(|(known, _)| known == asked);
-            found.and_then(|(_, value)| value.to_str())
-        };
-        let value = substitute(template, known)
-            .ok_or_else(|| failed(&format!("its variable {name} is too long")))?;
-        variables.retain(|(known, _)| known != name.as_str());
-        variables.push((name.into(), value.into()));
-    }
-    // By this a kernel knows whom it must not outlive.
-    variables.push((
-        "JPY_PARENT_PID".into(),
-        std::process::id().to_string().into(),
-    ));
-    Ok(variables)
-}
-
 fn stdio() -> io::Result<Stdio> {
     Ok(Stdio {
         stdin: OwnedFd::from(File::open("/dev/null")?),
@@ -164,7 +113,7 @@ fn stdio() -> io::Result<Stdio> {
 }
 
 /// Connects to all sockets, as soon as they listen.
-async fn reach(connection: &Connection) -> Vec<(SocketName, Box<dyn Stream>)> {
+pub(crate) async fn reach(connection: &Connection) -> Vec<(SocketName, Box<dyn Stream>)> {
     let mut streams = Vec::new();
     for name in [
         SocketName::Iopub,
@@ -300,14 +249,14 @@ impl Answering<'_> {
 }
 
 /// The id of the request that a message answers.
-pub(super) fn parent_id(message: &RawMessage) -> Option<String> {
+pub(crate) fn parent_id(message: &RawMessage) -> Option<String> {
     Header::parse(&message.parent_header)
         .ok()
         .map(|header| header.msg_id)
 }
 
 /// A request of ours.
-pub(super) fn request(
+pub(crate) fn request(
     channel: Channel,
     id: &str,
     msg_type: &str,
@@ -319,7 +268,7 @@ pub(super) fn request(
 }
 
 /// The content of an `execute_request` of which nobody is to see anything.
-pub(super) fn silently(code: &str, expression: Option<(&str, &str)>) -> Bytes {
+pub(crate) fn silently(code: &str, expression: Option<(&str, &str)>) -> Bytes {
     let mut expressions = serde_json::Map::new();
     if let Some((name, code)) = expression {
         expressions.insert(name.to_owned(), code.into());

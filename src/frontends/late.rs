@@ -1,0 +1,47 @@
+//! What threads and children of earlier cells print while no cell runs.
+
+use std::sync::Arc;
+
+use super::content;
+use super::hub::{Hub, Parent};
+use crate::execution::Outcome;
+
+/// What was published of it since the last cell.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Late {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// All that there was.
+    Told,
+    /// There was more.
+    Missed,
+}
+
+impl Hub {
+    /// Publishes it with what has caused its cell, once that cell has been told to its end.
+    pub(super) async fn publish_late(self: &Arc<Self>, parent: &Parent, stream: &str, text: &str) {
+        let telling = self.tell().await;
+        let content = content::stream(stream, text);
+        self.publish("stream", parent, &content).await;
+        drop(telling);
+        let mut state = self.state();
+        if state.clients.is_empty() {
+            state.late = Late::Missed;
+        } else if state.late == Late::Nothing {
+            state.late = Late::Told;
+        }
+    }
+
+    /// Some of it may be missing.
+    pub(super) fn missed_late(&self) {
+        self.state().late = Late::Missed;
+    }
+
+    /// What a cell's result says beside its output. What was printed between cells it says only to those
+    /// who have not seen it.
+    pub(super) fn notices(&self, outcome: &Outcome) -> Option<String> {
+        let late = std::mem::take(&mut self.state().late);
+        content::notices(outcome, late == Late::Told)
+    }
+}
