@@ -51,7 +51,7 @@ enum Command {
 
 const EXEC_HELP: &str = "\
 Output: the cell's stdout goes to stdout as it comes, and so does the value of its last expression; \
-its stderr, tracebacks and notices go to stderr.
+its stderr, tracebacks and notices go to stderr. Colours and the like are kept on a terminal alone.
 
 A cell's stdin is empty. Of the environment it sees a fixed list of variables (PATH, HOME, LANG, LC_*, \
 VIRTUAL_ENV, PYTHONPATH, ...), none with a secret-looking name.
@@ -153,6 +153,11 @@ pub(super) struct ExecArguments {
     /// What to do with a cell that is interrupted. A second interrupt kills the kernel in any case.
     #[arg(long, value_name = "POLICY", default_value = "restart")]
     pub(super) on_interrupt: PolicyArgument,
+
+    /// Show secrets as they are. Otherwise what looks like a token, a key or a password is `[redacted:KIND]`
+    /// in all that is printed.
+    #[arg(long)]
+    pub(super) no_redact: bool,
 
     /// Print one JSON object a cell, and nothing else on stdout.
     #[arg(long)]

@@ -12,9 +12,10 @@ use tokio::time::timeout;
 
 use super::args::ExecArguments;
 use super::flags::outcome_in_flags;
+use super::surroundings::hidden;
 use crate::client::{ClientError, Handing, Home, RemoteCell, Taken};
 use crate::config::{Caller, ProcessLimits};
-use crate::environment::scrub;
+use crate::environment::{HIDDEN, scrub};
 use crate::execution::{
     ErrorClass, Interrupt, KernelReport, LiveEvent, LiveOutput, LiveSender, LossReason, Outcome,
     live_output,
@@ -146,8 +147,7 @@ impl Remote {
             home,
             caller: CallerOrder {
                 cwd: here.unwrap_or_else(|| caller.cwd.clone()),
-                // What a kernel may not see need not travel.
-                environment: scrub(caller.environment).kept,
+                environment: travelling(caller.environment),
                 umask: Some(caller.umask),
                 limits: Some(LimitsOrder(limits.bounds)),
                 nice: limits.nice.map(NiceOrder),
@@ -187,6 +187,7 @@ impl Remote {
             stream: !arguments.detach,
             quiet: !is_live,
             detach: arguments.detach,
+            no_redact: cell.unmasked,
             wait: None,
         };
         let running = Running {
@@ -201,6 +202,19 @@ impl Remote {
             outcome: Box::pin(running.outcome(order, sender)),
         }
     }
+}
+
+/// What a kernel may not see need not travel; only that by which it is known again.
+fn travelling(environment: Vec<(String, String)>) -> Vec<(String, String)> {
+    let earlier = environment.iter().find(|(name, _)| name == HIDDEN).cloned();
+    let mut scrubbed = scrub(environment);
+    let texts = earlier.map(|(_, text)| text);
+    let texts = texts.into_iter().chain(hidden(&scrubbed.secrets));
+    let texts: Vec<String> = texts.collect();
+    if !texts.is_empty() {
+        scrubbed.kept.push((HIDDEN.to_owned(), texts.join(",")));
+    }
+    scrubbed.kept
 }
 
 /// What is told of a session that was made for a cell, once that has begun in this kernel: until then

@@ -60,6 +60,7 @@ pub(super) async fn row(
             directory: place.clone().filter(|_| is_first),
             on_timeout: arguments.on_timeout.into(),
             on_interrupt: arguments.on_interrupt.into(),
+            unmasked: arguments.no_redact,
             ..Cell::default()
         };
         is_first = false;

@@ -1,13 +1,15 @@
 //! Prints what cells print, as it comes.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use bytes::Bytes;
 
 use super::streams;
 use super::writer::{Taken, Writer};
 use crate::execution::{LiveEvent, LiveOutput, Outcome};
+use crate::output::{Ansi, Part, strip};
 use crate::process::ProcessError;
+use crate::words::{agreeing, counted};
 
 /// Bytes that go out together: each write is a way to another thread and back.
 const TOGETHER_BYTES: usize = 256 * 1024;
@@ -19,6 +21,9 @@ pub(super) struct Screen {
     stderr: Writer,
     taken: Taken,
     lines: Lines,
+    /// Of streams that are no terminals: there control sequences mean nothing.
+    stdout_plain: Option<Ansi>,
+    stderr_plain: Option<Ansi>,
 }
 
 /// Where lines have begun and not ended.
@@ -74,6 +79,8 @@ impl Screen {
                 stdout_open: false,
                 stderr_open: false,
             },
+            stdout_plain: (!io::stdout().is_terminal()).then(Ansi::default),
+            stderr_plain: (!io::stderr().is_terminal()).then(Ansi::default),
         }
     }
 
@@ -96,6 +103,10 @@ impl Screen {
         while let Some(event) = pieces.next_together(TOGETHER_BYTES).await {
             self.piece(&event).await?;
         }
+        let rest = ended(&mut self.stdout_plain);
+        self.out(rest).await?;
+        let rest = ended(&mut self.stderr_plain);
+        self.error_text(rest).await;
         Ok(())
     }
 
@@ -119,14 +130,18 @@ impl Screen {
 
     async fn piece(&mut self, event: &LiveEvent) -> io::Result<()> {
         match event {
-            LiveEvent::Stdout(bytes) => self.out(bytes.clone()).await,
+            LiveEvent::Stdout(bytes) => {
+                let bytes = passing(&mut self.stdout_plain, bytes);
+                self.out(bytes).await
+            }
             LiveEvent::Published(shown) => match shown.text() {
                 Some(text) => self.value(&text).await,
                 None => Ok(()),
             },
             LiveEvent::Result(text) => self.value(text).await,
             LiveEvent::Stderr(bytes) => {
-                self.error_text(bytes.clone()).await;
+                let bytes = passing(&mut self.stderr_plain, bytes);
+                self.error_text(bytes).await;
                 Ok(())
             }
         }
@@ -135,7 +150,11 @@ impl Screen {
     /// What a cell shows, on a line of its own.
     async fn value(&mut self, text: &str) -> io::Result<()> {
         let newline = if self.lines.stdout_open { "\n" } else { "" };
-        self.out(format!("{newline}{text}\n").into()).await
+        let mut shown = format!("{newline}{text}\n").into_bytes();
+        if self.stdout_plain.is_some() {
+            shown = strip(&shown);
+        }
+        self.out(shown.into()).await
     }
 
     /// Shows what no stream has carried.
@@ -148,6 +167,15 @@ impl Screen {
         }
         if let Some(warning) = &outcome.warning {
             self.notice(warning).await;
+        }
+        if outcome.redacted > 0 {
+            let (secrets, were) = (
+                counted(outcome.redacted, "secret"),
+                agreeing(outcome.redacted, "was", "were"),
+            );
+            let sentence =
+                format!("{secrets} {were} masked as [redacted:KIND]; --no-redact shows all");
+            self.notice(&sentence).await;
         }
     }
 
@@ -182,4 +210,31 @@ impl Screen {
         // With stderr closed there is nobody to tell.
         drop(self.stderr.write(bytes).await);
     }
+}
+
+/// What goes out of what has come: all of it, or the text alone.
+fn passing(plain: &mut Option<Ansi>, bytes: &Bytes) -> Bytes {
+    let Some(ansi) = plain else {
+        return bytes.clone();
+    };
+    let mut text = Vec::with_capacity(bytes.len());
+    ansi.push(bytes, &mut |part| {
+        if let Part::Text(bytes) = part {
+            text.extend_from_slice(bytes);
+        }
+    });
+    text.into()
+}
+
+/// What was held back since it might be the beginning of a sequence; the cell has ended.
+fn ended(plain: &mut Option<Ansi>) -> Bytes {
+    let mut text = Vec::new();
+    if let Some(ansi) = plain {
+        ansi.finish(&mut |part| {
+            if let Part::Text(bytes) = part {
+                text.extend_from_slice(bytes);
+            }
+        });
+    }
+    text.into()
 }

@@ -13,11 +13,14 @@ use super::flags::in_flags;
 use super::streams;
 use crate::client::Home;
 use crate::config::{Caller, Settings};
-use crate::environment::{foreign_kernel, scrub};
+use crate::environment::{HIDDEN, foreign_kernel, scrub};
+use crate::ids::random_key;
+use crate::output::redact::Hidden;
 use crate::process::{hide_memory, mend_name, start_anew};
 
-/// By these kernelspecs are found; kernels do not see them.
-const LOOKED_UP: [&str; 5] = [
+/// By these kernelspecs are found, and secrets known again; kernels do not see them.
+const LOOKED_UP: [&str; 6] = [
+    HIDDEN,
     "JUPYTER_PATH",
     "JUPYTER_DATA_DIR",
     "JUPYTER_PREFER_ENV_PATH",
@@ -37,17 +40,55 @@ pub(super) fn hide_secrets() -> Option<String> {
 
 /// The same, and these variables stay if they hold a number.
 pub(super) fn hide_secrets_but(numbers: &[&str]) -> Option<String> {
-    let (kept, dropped) = reduced_but(entries(), numbers);
+    let all = entries();
+    let secrets = secrets_of(&all);
+    let (kept, dropped) = reduced_but(all, numbers);
     if dropped == 0 {
         mend_name();
         return None;
     }
     streams::keep_closed();
-    let error = start_anew(kept);
+    let error = start_anew(with_fingerprints(kept, &secrets));
     Some(format!(
         "what the environment holds cannot be hidden from cells ({error}): one that runs as root \
          can read it through /proc"
     ))
+}
+
+/// Variables that are taken out because their names speak of a secret.
+fn secrets_of(entries: &[Vec<u8>]) -> Vec<(String, String)> {
+    let variables = entries.iter().filter_map(|entry| {
+        let (name, value) = std::str::from_utf8(entry).ok()?.split_once('=')?;
+        Some((name.to_owned(), value.to_owned()))
+    });
+    scrub(variables).secrets
+}
+
+/// Adds that by which their values are known again in what cells print, without the values.
+fn with_fingerprints(
+    mut kept: Vec<(OsString, OsString)>,
+    secrets: &[(String, String)],
+) -> Vec<(OsString, OsString)> {
+    let Some(text) = hidden(secrets) else {
+        return kept;
+    };
+    match kept.iter_mut().find(|(name, _)| name == HIDDEN) {
+        // From before.
+        Some((_, earlier)) => {
+            earlier.push(",");
+            earlier.push(text);
+        }
+        None => kept.push((HIDDEN.into(), text.into())),
+    }
+    kept
+}
+
+/// That by which the values of these variables are known again, if any is a secret.
+pub(super) fn hidden(secrets: &[(String, String)]) -> Option<String> {
+    let pairs = secrets.iter();
+    let pairs = pairs.map(|(name, value)| (name.as_str(), value.as_str()));
+    let hidden = Hidden::of(random_key(), pairs);
+    (!hidden.is_empty()).then(|| hidden.to_text())
 }
 
 /// The environment as others see it: also what is no variable, and what the C library skips.

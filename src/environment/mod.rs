@@ -18,4 +18,4 @@ pub use kernelspecs::{
     InstalledKernelspec, Kernelspecs, UnknownKernel, UnusableKernelspec, foreign_kernel,
     installed_kernel, kernel_at, kernelspecs,
 };
-pub use scrub::{Scrubbed, harmless_programs, scrub, with_harmless_programs};
+pub use scrub::{HIDDEN, Scrubbed, harmless_programs, scrub, with_harmless_programs};

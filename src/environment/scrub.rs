@@ -86,13 +86,28 @@ const HARMLESS_PROGRAMS: &[(&str, &str)] = &[
     ("PYTHONUTF8", "1"),
 ];
 
+/// A variable that holds fingerprints of secrets that were taken out of an environment before, several
+/// with commas between. No kernel sees it.
+pub const HIDDEN: &str = "WARMCELL_HIDDEN";
+
 /// A caller's environment, divided.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Scrubbed {
     /// Variables that pass, in the order in which they came.
     pub kept: Vec<(String, String)>,
     /// Names (never values) of those that do not, in the order in which they came.
     pub dropped: Vec<String>,
+    /// Those of them whose names speak of a secret, with their values: what a reader must not see.
+    pub secrets: Vec<(String, String)>,
+}
+
+impl std::fmt::Debug for Scrubbed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scrubbed")
+            .field("kept", &self.kept)
+            .field("dropped", &self.dropped)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Divides an environment into what passes and what does not.
@@ -109,6 +124,9 @@ pub fn scrub(variables: impl IntoIterator<Item = (String, String)>) -> Scrubbed 
             // What follows such a sign may be a value.
             let shown = name.split(['=', '\0']).next().unwrap_or_default();
             scrubbed.dropped.push(shown.to_owned());
+            if has_secret_word(&name) {
+                scrubbed.secrets.push((name, value));
+            }
         }
     }
     scrubbed

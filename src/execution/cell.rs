@@ -13,6 +13,7 @@ use super::{Caps, CellAuthority, Interrupt, LossReason, Progress, Wishes};
 use crate::jupyter::{ExecuteReply, FrameError};
 use crate::kernel::{CellRequest, Death, Ending, Kernel};
 use crate::output::Windowed;
+use crate::output::redact::{Redactor, Rules};
 use crate::tools::ToolUse;
 
 /// A cell and its circumstances.
@@ -50,6 +51,8 @@ pub struct CellTask<'a> {
     pub progress: &'a Progress,
     /// How much output is kept.
     pub caps: Caps,
+    /// What is masked in all that comes of it; nothing if there are none.
+    pub rules: Option<Rules>,
     /// Somebody who reads along.
     pub live: Option<LiveSender>,
     /// Watches the output.
@@ -131,6 +134,8 @@ pub struct CellRun {
     pub tool_use: ToolUse,
     /// Messages of the kernel that made no sense.
     pub dropped_messages: u64,
+    /// Secrets that were masked.
+    pub redacted: u64,
     /// What was printed between the previous cell and this one, and how many bytes it was.
     pub background: Option<(String, u64)>,
 }
@@ -153,6 +158,7 @@ impl CellRun {
             duration: Duration::ZERO,
             tool_use: ToolUse::default(),
             dropped_messages: 0,
+            redacted: 0,
             background: None,
         }
     }
@@ -170,6 +176,7 @@ impl CellRun {
 pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
     let sink = Arc::new(Mutex::new(CellOutput::new(
         task.caps,
+        task.rules.as_ref(),
         task.live,
         task.watcher,
     )));
@@ -222,6 +229,8 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
     let duration = began.elapsed();
     let tool_use = task.authority.retire();
     let collected = sink.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let mut redacted = collected.redacted;
+    let how = masked(how, task.rules.as_ref(), &mut redacted);
     Ok(CellRun {
         how,
         stdout: collected.stdout,
@@ -230,8 +239,21 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
         duration,
         tool_use,
         dropped_messages: dropped_messages + collected.unreadable,
+        redacted,
         background,
     })
+}
+
+/// The reply as a reader sees it.
+fn masked(mut how: How, rules: Option<&Rules>, redacted: &mut u64) -> How {
+    if let (How::Replied(reply) | How::Stopped(_, reply), Some(rules)) = (&mut how, rules) {
+        reply.change_texts(&mut |text| {
+            let (masked, count) = Redactor::once(rules, text);
+            *redacted += count;
+            (count > 0).then_some(masked)
+        });
+    }
+    how
 }
 
 fn how_of(ending: Ending) -> How {

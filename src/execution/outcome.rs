@@ -207,6 +207,10 @@ pub struct Outcome {
     /// What kind of failure it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_class: Option<ErrorClass>,
+    /// How many secrets were masked, each as `[redacted:KIND]`, in all that came of the cell; none if
+    /// there were none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub redacted: u64,
     /// Whether `output` leaves out some of stdout.
     pub stdout_truncated: bool,
     /// Bytes of stdout.
@@ -231,6 +235,11 @@ pub struct Outcome {
     /// What `output` says beyond the streams, for a front end that has shown those already.
     #[serde(skip)]
     pub beside_streams: BesideStreams,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The parts of `output` that no stream carries.

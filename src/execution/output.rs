@@ -8,7 +8,8 @@ use super::live::{LiveEvent, LiveSender};
 use super::transcript::Transcript;
 use crate::jupyter::{Published, PublishedKind, RawMessage};
 use crate::kernel::{CellSink, Pressure, SharedSink};
-use crate::output::{Window, Windowed};
+use crate::output::Windowed;
+use crate::output::redact::{Redactor, Rules};
 
 /// How much of the output a result shows, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +32,13 @@ pub trait Watcher: Send {
 /// The sink of one cell.
 pub(super) struct CellOutput {
     stdout: Transcript,
-    stderr: Window,
+    stderr: Transcript,
     result: Option<String>,
     unreadable: u64,
+    /// What is masked; nothing if there are none.
+    rules: Option<Rules>,
+    /// Secrets in values and displays.
+    redacted: u64,
     live: Option<LiveSender>,
     watcher: Option<Box<dyn Watcher>>,
 }
@@ -46,6 +51,8 @@ pub(super) struct Collected {
     pub(super) result: Option<String>,
     /// Messages that could not be read.
     pub(super) unreadable: u64,
+    /// Secrets that were masked.
+    pub(super) redacted: u64,
 }
 
 impl std::fmt::Debug for CellOutput {
@@ -59,14 +66,17 @@ impl std::fmt::Debug for CellOutput {
 impl CellOutput {
     pub(super) fn new(
         caps: Caps,
+        rules: Option<&Rules>,
         live: Option<LiveSender>,
         watcher: Option<Box<dyn Watcher>>,
     ) -> Self {
         Self {
-            stdout: Transcript::new(caps.stdout),
-            stderr: Window::new(caps.stderr),
+            stdout: Transcript::new(caps.stdout, rules),
+            stderr: Transcript::new(caps.stderr, rules),
             result: None,
             unreadable: 0,
+            rules: rules.cloned(),
+            redacted: 0,
             live,
             watcher,
         }
@@ -74,28 +84,75 @@ impl CellOutput {
 
     /// What was collected so far.
     pub(super) fn so_far(&self) -> Collected {
-        Collected {
-            stdout: self.stdout.clone().finish(),
-            stderr: self.stderr.clone().finish(),
-            result: self.result.clone(),
-            unreadable: self.unreadable,
-        }
+        self.collected(self.stdout.clone(), self.stderr.clone())
     }
 
     /// Takes out what was collected; the live stream ends.
     pub(super) fn take(&mut self) -> Collected {
+        self.flush();
         self.live = None;
         self.watcher = None;
+        let stdout = std::mem::replace(&mut self.stdout, Transcript::new(0, None));
+        let stderr = std::mem::replace(&mut self.stderr, Transcript::new(0, None));
+        self.collected(stdout, stderr)
+    }
+
+    fn collected(&self, stdout: Transcript, stderr: Transcript) -> Collected {
+        let (stdout, out) = stdout.finish();
+        let (stderr, err) = stderr.finish();
         Collected {
-            stdout: std::mem::replace(&mut self.stdout, Transcript::new(0)).finish(),
-            stderr: std::mem::replace(&mut self.stderr, Window::new(0)).finish(),
-            result: self.result.take(),
+            stdout,
+            stderr,
+            result: self.result.clone(),
             unreadable: self.unreadable,
+            redacted: self.redacted + out + err,
+        }
+    }
+
+    /// What was held back since it might be the beginning of a secret is seen now.
+    fn flush(&mut self) {
+        self.pass(Stream::Stdout, None);
+        self.pass(Stream::Stderr, None);
+    }
+
+    /// Bytes of a stream on their way; or what of it was held back.
+    fn pass(&mut self, stream: Stream, bytes: Option<&[u8]>) {
+        let is_seen =
+            self.live.is_some() || self.watcher.as_ref().is_some_and(|it| it.is_watching());
+        let mut seen = Vec::new();
+        let mut tell = |text: &[u8]| {
+            if is_seen {
+                seen.extend_from_slice(text);
+            }
+        };
+        let transcript = match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        };
+        match bytes {
+            Some(bytes) => transcript.print(bytes, &mut tell),
+            None => transcript.flush(&mut tell),
+        }
+        if !seen.is_empty() {
+            let seen = Bytes::from(seen);
+            self.hand_on(|| match stream {
+                Stream::Stdout => LiveEvent::Stdout(seen),
+                Stream::Stderr => LiveEvent::Stderr(seen),
+            });
         }
     }
 
     /// The cell shows something.
-    pub(super) fn publish(&mut self, shown: Published) {
+    pub(super) fn publish(&mut self, mut shown: Published) {
+        self.flush();
+        if let Some(rules) = &self.rules {
+            let redacted = &mut self.redacted;
+            shown.change_texts(&mut |text| {
+                let (text, count) = Redactor::once(rules, text);
+                *redacted += count;
+                (count > 0).then_some(text)
+            });
+        }
         let text = shown.text();
         if shown.kind == PublishedKind::Result {
             self.result.clone_from(&text);
@@ -123,24 +180,30 @@ impl CellOutput {
     }
 }
 
-/// A sink for what a kernel prints while it is ended in good order.
-pub fn shutdown_sink(live: LiveSender) -> SharedSink {
+/// One of the two streams of a cell.
+#[derive(Clone, Copy)]
+enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// A sink for what a kernel prints while it is ended in good order, or of a question. By rules secrets
+/// are masked.
+pub fn shutdown_sink(live: LiveSender, rules: Option<&Rules>) -> SharedSink {
     let caps = Caps {
         stdout: 0,
         stderr: 0,
     };
-    Arc::new(Mutex::new(CellOutput::new(caps, Some(live), None)))
+    Arc::new(Mutex::new(CellOutput::new(caps, rules, Some(live), None)))
 }
 
 impl CellSink for CellOutput {
     fn stdout(&mut self, chunk: &[u8]) {
-        self.stdout.print(chunk);
-        self.hand_on(|| LiveEvent::Stdout(Bytes::copy_from_slice(chunk)));
+        self.pass(Stream::Stdout, Some(chunk));
     }
 
     fn stderr(&mut self, chunk: &[u8]) {
-        self.stderr.push(chunk);
-        self.hand_on(|| LiveEvent::Stderr(Bytes::copy_from_slice(chunk)));
+        self.pass(Stream::Stderr, Some(chunk));
     }
 
     fn message(&mut self, msg_type: &str, message: RawMessage) {

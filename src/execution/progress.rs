@@ -119,6 +119,7 @@ fn running(
             .map(|result| result.chars().take(RESULT_CHARS).collect()),
         error: None,
         error_class: None,
+        redacted: output.redacted,
         stdout_truncated: output.stdout.omitted > 0,
         stdout_bytes_total: output.stdout.total,
         stdout_bytes_captured: output.stdout.captured,

@@ -9,6 +9,7 @@ use super::{
     ReportedState, Status, Successor,
 };
 use crate::jupyter::ReplyStatus;
+use crate::output::plain;
 use crate::words::{agreeing, counted};
 
 /// Characters of `result`.
@@ -51,7 +52,8 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
         story.loss.as_ref(),
         &story.successor,
     );
-    let result = run.result.as_deref();
+    let result = run.result.as_deref().map(plain);
+    let result = result.as_deref();
     let mut text = Text::default();
     let mut notices = Vec::new();
     if let Some((loss, _)) = &story.earlier_loss {
@@ -67,7 +69,8 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
     if let Some(result) = result {
         text.block(result);
     }
-    let traceback = ended.traceback.as_deref().unwrap_or_default();
+    let traceback = ended.traceback.as_deref().map(plain).unwrap_or_default();
+    let traceback = traceback.as_str();
     if !run.stderr.text.is_empty() || !traceback.is_empty() {
         text.line("--- stderr ---");
         text.block(&run.stderr.text);
@@ -110,6 +113,7 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
         result: result.map(|result| result.chars().take(RESULT_CHARS).collect()),
         error: ended.error,
         error_class: ended.class,
+        redacted: run.redacted,
         stdout_truncated: run.stdout.omitted > 0,
         stdout_bytes_total: run.stdout.total,
         stdout_bytes_captured: run.stdout.captured,
@@ -156,6 +160,7 @@ impl Outcome {
             result: None,
             error: Some(error),
             error_class: Some(class),
+            redacted: 0,
             stdout_truncated: false,
             stdout_bytes_total: 0,
             stdout_bytes_captured: 0,

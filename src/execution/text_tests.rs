@@ -28,6 +28,7 @@ fn ran(how: How, stdout: &str) -> CellRun {
         duration: Duration::from_millis(1_005),
         tool_use: ToolUse::default(),
         dropped_messages: 0,
+        redacted: 0,
         background: None,
     }
 }

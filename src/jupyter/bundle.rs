@@ -51,6 +51,24 @@ impl MimeBundle {
         self.0.keys().map(String::as_str)
     }
 
+    /// Changes the forms that are text, as JSON: `change` gets that of each, and what it gives takes its
+    /// place. What would be no JSON any more becomes a string.
+    pub(super) fn change_texts(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
+        for (mime, raw) in &mut self.0 {
+            if is_binary(mime) {
+                continue;
+            }
+            let Some(changed) = change(raw.get()) else {
+                continue;
+            };
+            let changed = RawValue::from_string(changed.clone())
+                .or_else(|_| serde_json::value::to_raw_value(&changed));
+            if let Ok(changed) = changed {
+                *raw = changed;
+            }
+        }
+    }
+
     /// All of them as one JSON object.
     pub fn to_json(&self) -> String {
         serde_json::to_string(&self.0).unwrap_or_else(|_| "{}".to_owned())
@@ -66,6 +84,13 @@ impl MimeBundle {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// Whether a form is no text but the base64 of something.
+fn is_binary(mime: &str) -> bool {
+    let kinds = ["image/", "audio/", "video/", "font/"];
+    (kinds.iter().any(|kind| mime.starts_with(kind)) && !mime.ends_with("+xml"))
+        || matches!(mime, "application/pdf" | "application/octet-stream")
 }
 
 impl<'de> Deserialize<'de> for MimeBundle {

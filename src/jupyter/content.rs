@@ -115,6 +115,22 @@ pub struct ExecuteReply {
 }
 
 impl ExecuteReply {
+    /// Changes the texts that tell how the cell ended: what `change` gives takes the place of each.
+    pub fn change_texts(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
+        let mut texts = vec![&mut self.ename, &mut self.evalue];
+        texts.extend(&mut self.traceback);
+        texts.extend(&mut self.user_expressions);
+        if let Some(report) = &mut self.warmcell {
+            texts.extend(report.error.as_mut().map(|error| &mut error.line));
+            texts.extend(report.exit.as_mut().and_then(|exit| exit.text.as_mut()));
+        }
+        for text in texts {
+            if let Some(changed) = change(text) {
+                *text = changed;
+            }
+        }
+    }
+
     /// Reads a reply.
     ///
     /// # Errors

@@ -191,6 +191,15 @@ impl Published {
         }))
     }
 
+    /// Changes the texts of what is shown, whatever their form: `change` gets the JSON of each, and what
+    /// it gives takes its place. Images and the like are no text.
+    pub fn change_texts(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
+        self.data.change_texts(change);
+        if self.kind.is_comm() {
+            self.rest.change_texts(change);
+        }
+    }
+
     /// The name under which a later message may change what is shown.
     pub fn display_id(&self) -> Option<String> {
         let transient: BTreeMap<String, Box<RawValue>> =

@@ -1,7 +1,7 @@
 //! Characters that the border between two pieces of a stream has cut.
 
 /// Puts the characters of a stream together whose bytes come in several pieces.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Characters {
     /// The beginning of one that is not whole yet: at most three bytes.
     begun: Vec<u8>,

@@ -5,14 +5,25 @@
 //! redaction; a spill that came earlier would keep them in a file. This room holds the steps and
 //! their order; it knows no cell, no kernel and no result.
 //!
+//! - [`Pipe`]: the first two steps, of a stream; [`clean`], of a text;
+//! - [`Ansi`]: control sequences told apart from the text;
+//! - [`redact`]: secrets are masked;
+//! - [`Redraws`]: lines that are drawn again;
 //! - [`Window`]: the first and the last part of a cell's stream, within a cap;
 //! - [`Tail`]: the last part of what arrives between cells;
 //! - [`Characters`]: those that the border between two pieces has cut.
 
+mod ansi;
 mod characters;
+mod pipe;
+pub mod redact;
+mod redraws;
 mod tail;
 mod window;
 
+pub use ansi::{Ansi, Part, strip};
 pub use characters::Characters;
+pub use pipe::{Pipe, clean, plain};
+pub use redraws::Redraws;
 pub use tail::Tail;
 pub use window::{Window, Windowed};

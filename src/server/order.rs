@@ -31,6 +31,7 @@ const CELL_KEYS: &[&str] = &[
     "quiet",
     "wait",
     "detach",
+    "no_redact",
 ];
 /// The keys of its caller.
 const CALLER_KEYS: &[&str] = &[
@@ -85,6 +86,9 @@ pub struct CellOrder {
     /// read along for as long as it likes, and leave without interrupting the cell.
     #[serde(skip_serializing_if = "is_false")]
     pub detach: bool,
+    /// Secrets are not masked in what comes of it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub no_redact: bool,
 }
 
 #[expect(
@@ -229,6 +233,7 @@ impl CellOrder {
             quiet: keys.flag("quiet")?,
             wait: keys.seconds("wait", parse_wait)?,
             detach: keys.flag("detach")?,
+            no_redact: keys.flag("no_redact")?,
         })
     }
 
@@ -247,6 +252,7 @@ impl CellOrder {
             on_interrupt: self.on_interrupt.into(),
             caller: self.caller.as_ref().map(|caller| Arc::new(caller.caller())),
             directory: self.caller.as_ref().and_then(|it| it.directory.clone()),
+            unmasked: self.no_redact,
             ..Cell::default()
         }
     }

@@ -64,6 +64,7 @@ fn what_goes_out_comes_in_the_same() {
         quiet: true,
         wait: Some(0.5),
         detach: true,
+        no_redact: true,
     };
     assert_eq!(parsed(&json!(order)), order);
     assert_eq!(
@@ -148,7 +149,7 @@ fn keys_that_mean_nothing_are_told_with_those_that_do() {
     assert_eq!(
         sentence,
         "the order of a cell has no keys \"tiemout\", \"x \"; it has code, reset, timeout, \
-         max_tool_calls, tools, on_timeout, on_interrupt, caller, stream, quiet, wait, detach"
+         max_tool_calls, tools, on_timeout, on_interrupt, caller, stream, quiet, wait, detach, no_redact"
     );
     let sentence = fault(&json!({ "command": "ls" }));
     assert!(sentence.contains("no key \"command\""), "{sentence}");

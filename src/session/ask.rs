@@ -261,7 +261,7 @@ impl Worker {
                 msg_id: &msg_id,
                 session: &self.id,
                 date: &date,
-                sink: shutdown_sink(live.clone()),
+                sink: shutdown_sink(live.clone(), Some(self.keeper.starter.rules())),
             });
             let terms = Patience {
                 kernel: &kernel,

@@ -48,6 +48,9 @@ pub struct Cell {
     pub directory: Option<PathBuf>,
     /// What a front end wants of it beyond its code.
     pub wishes: Wishes,
+    /// Secrets are not masked in what comes of it: for a person's own pipe. Control sequences stay in
+    /// what is read as it comes, in either case.
+    pub unmasked: bool,
 }
 
 impl Cell {

@@ -8,7 +8,7 @@ use super::restart::GLANCE;
 use super::untold::Received;
 use super::worker::Worker;
 use crate::execution::{
-    BackgroundOutput, CellRun, Cost, How, LossReason, Outcome, Stop, Story, Successor, outcome_of,
+    CellRun, Cost, How, LossReason, Outcome, Stop, Story, Successor, outcome_of,
 };
 use crate::kernel::Death;
 
@@ -24,6 +24,7 @@ impl Worker {
         let execution_count = self.keeper.execution_count();
         let earlier_loss = self.keeper.untold();
         let background = self.keeper.background(run.background.take());
+        run.redacted += background.masked;
         self.keeper.notice_trouble();
         let mut warnings = self.keeper.notices();
         let killed = Death::Ended;
@@ -76,8 +77,7 @@ impl Worker {
             earlier_loss,
             loss,
             successor,
-            background: background
-                .map(|(text, bytes_total)| BackgroundOutput { text, bytes_total }),
+            background: background.told(),
             warnings,
         };
         outcome_of(run, story)

@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Ended;
 use super::census::{Census, Counted};
+use super::last_words::LastWords;
 use super::late::LateOutput;
 use super::page::{Left, Page};
 use super::restart::Sight;
@@ -26,7 +27,6 @@ use crate::provisioner::{KernelExit, ProvisionError};
 /// milliseconds, so longer means that an interpreter hangs.
 const START_PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes kept of what was printed between cells.
-const BACKGROUND_BYTES: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(super) enum Slot {
@@ -75,7 +75,7 @@ pub(super) struct Keeper {
     /// named, what of the caller's is not in force.
     notices: Vec<String>,
     /// What a kernel printed between its last cell and its end.
-    last_words: Option<(String, u64)>,
+    last_words: LastWords,
     /// What a cell has cost that was ended by a reset, until that tells it.
     pub(super) discarded: Option<Lost>,
     /// Where it is noted what would be lost with the manager.
@@ -105,7 +105,7 @@ impl Keeper {
             generation: 0,
             untold: left.untold,
             notices: Vec::new(),
-            last_words: None,
+            last_words: LastWords::default(),
             discarded: None,
             page,
         };
@@ -134,23 +134,18 @@ impl Keeper {
         self.trigger(Trigger::CellEnded, "the cell has ended");
     }
 
-    /// What was printed before a cell, by its kernel or by one that is gone.
-    pub(super) fn background(&mut self, printed: Option<(String, u64)>) -> Option<(String, u64)> {
+    /// What was printed before a cell, by its kernel or by one that is gone, and how many secrets were
+    /// masked in it.
+    pub(super) fn background(&mut self, printed: Option<(String, u64)>) -> LastWords {
         self.keep_background(printed);
-        self.last_words.take()
+        std::mem::take(&mut self.last_words)
     }
 
     /// Keeps what was printed between cells until a result can tell it.
     pub(super) fn keep_background(&mut self, printed: Option<(String, u64)>) {
-        let Some((text, total)) = printed else { return };
-        let (earlier, before) = self.last_words.take().unwrap_or_default();
-        let text = earlier + &text;
-        let mut from = text.len().saturating_sub(BACKGROUND_BYTES);
-        while !text.is_char_boundary(from) {
-            from += 1;
+        if let Some((text, total)) = printed {
+            self.last_words.keep(&text, total, self.starter.rules());
         }
-        let (_, tail) = text.split_at(from);
-        self.last_words = Some((tail.to_owned(), before + total));
     }
 
     /// The kernel, started if there is none.
@@ -255,9 +250,10 @@ impl Keeper {
         self.shared.facts.record().clear();
         self.count = 0;
         self.unnumbered = 0;
-        let starting = self
-            .sight
-            .of(self.starter.clone().start(LateOutput::of(&self.shared)));
+        let starting = self.sight.of(self
+            .starter
+            .clone()
+            .start(LateOutput::of(&self.shared, self.starter.rules())));
         self.slot = Slot::Starting(tokio::spawn(starting));
         self.recount();
     }
@@ -360,7 +356,7 @@ impl Keeper {
             return Ended::default();
         };
         let (sender, live) = live_output();
-        let sink = shutdown_sink(sender);
+        let sink = shutdown_sink(sender, Some(self.starter.rules()));
         let (output, ()) =
             tokio::join!(collect(live), kernel.shut_down(self.end_grace, Some(sink)));
         let death = kernel.death();

@@ -6,22 +6,24 @@ use super::EventKind;
 use super::event::pieces_of;
 use super::session::Shared;
 use crate::kernel::LateSink;
-use crate::output::Characters;
+use crate::output::redact::Rules;
+use crate::output::{Characters, Part, Pipe};
 
 /// Makes events of it. The kernel itself keeps the end of it for the next result.
 #[derive(Debug)]
 pub(super) struct LateOutput {
     shared: Arc<Shared>,
-    /// The unfinished characters of stdout and stderr.
-    unfinished: Mutex<[Characters; 2]>,
+    /// Of stdout and stderr: what is on its way, and unfinished characters.
+    streams: Mutex<[(Pipe, Characters); 2]>,
 }
 
 impl LateOutput {
-    /// Of a kernel of this session.
-    pub(super) fn of(shared: &Arc<Shared>) -> Arc<Self> {
+    /// Of a kernel of this session. What may be the beginning of a secret waits for what follows.
+    pub(super) fn of(shared: &Arc<Shared>, rules: &Rules) -> Arc<Self> {
+        let stream = || (Pipe::new(Some(rules)), Characters::default());
         Arc::new(Self {
             shared: Arc::clone(shared),
-            unfinished: Mutex::default(),
+            streams: Mutex::new([stream(), stream()]),
         })
     }
 }
@@ -32,17 +34,19 @@ impl LateSink for LateOutput {
         if !events.is_watched() {
             return;
         }
-        let mut unfinished = self
-            .unfinished
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let [stdout, stderr] = &mut *unfinished;
-        let (stream, characters) = if is_stderr {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let [stdout, stderr] = &mut *streams;
+        let (stream, (pipe, characters)) = if is_stderr {
             ("stderr", stderr)
         } else {
             ("stdout", stdout)
         };
-        let whole = characters.whole(chunk);
+        let mut seen = Vec::new();
+        pipe.push(chunk, &mut |part| {
+            let (Part::Text(bytes) | Part::Escape(bytes)) = part;
+            seen.extend_from_slice(bytes);
+        });
+        let whole = characters.whole(&seen);
         let cell = self.shared.facts.latest_cell();
         for text in pieces_of(&whole) {
             events.emit(cell, EventKind::LateOutput { stream, text });

@@ -26,6 +26,7 @@ mod following;
 mod idle;
 mod interrupting;
 mod keeper;
+mod last_words;
 mod late;
 mod ledger;
 mod name;

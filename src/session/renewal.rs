@@ -42,7 +42,11 @@ impl Keeper {
         interrupt: &Interrupt,
     ) -> Result<bool, NoKernel> {
         let starter = self.starter.for_caller(&anew.caller, &anew.place);
-        let mut starting = tokio::spawn(starter.clone().start(LateOutput::of(&self.shared)));
+        let mut starting = tokio::spawn(
+            starter
+                .clone()
+                .start(LateOutput::of(&self.shared, starter.rules())),
+        );
         let Some(started) = patiently(&mut starting, interrupt).await else {
             starting.abort();
             return Err(NoKernel::Interrupted);

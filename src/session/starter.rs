@@ -5,8 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::{Caller, Had, ProcessLimits};
-use crate::environment::{Candidate, Interpreter, candidates, scrub, with_harmless_programs};
+use crate::environment::{
+    Candidate, HIDDEN, Interpreter, candidates, scrub, with_harmless_programs,
+};
+use crate::ids::random_key;
 use crate::kernel::{FrameBudget, Kernel, LateSink};
+use crate::output::redact::{Hidden, Rules};
 use crate::process::in_a_thread;
 use crate::provisioner::{KernelRequest, ProvisionError, Provisioner};
 use crate::python_source::Sources;
@@ -17,6 +21,9 @@ pub(super) struct Starter {
     means: Arc<Means>,
     request: KernelRequest,
     commands: Variables,
+    rules: Rules,
+    /// What its caller's environment says of secrets that were taken out of it.
+    hidden: String,
     /// The Python of the kernels that were started.
     interpreter: Option<Interpreter>,
     /// What its kernels do not have of the limits that were asked for was told.
@@ -45,6 +52,8 @@ struct Environments {
     kernel: Vec<(String, String)>,
     /// Of commands that tools run.
     commands: Vec<(String, String)>,
+    /// What is masked in all that comes of its cells.
+    rules: Rules,
 }
 
 /// Makes the environments from the caller's: scrubbed, with what keeps programs from waiting for a
@@ -64,6 +73,10 @@ fn environments(
             "variables that the kernel does not see"
         );
     }
+    let secrets = scrubbed.secrets.iter();
+    let secrets = secrets.map(|(name, value)| (name.as_str(), value.as_str()));
+    let rules = Rules::new([Hidden::of(random_key(), secrets)]);
+    let rules = fingerprints(caller).fold(rules, Rules::and);
     let mut kept = scrubbed.kept;
     kept.retain(|(name, _)| name != "PWD");
     kept.push(("PWD".to_owned(), place.display().to_string()));
@@ -76,7 +89,22 @@ fn environments(
         Some((_, path)) => *path = tools,
         None => kernel.push(("PYTHONPATH".to_owned(), tools)),
     }
-    Environments { kernel, commands }
+    Environments {
+        kernel,
+        commands,
+        rules,
+    }
+}
+
+/// What of a caller's environment was hidden before it came here.
+fn fingerprints(caller: &Caller) -> impl Iterator<Item = Hidden> {
+    hidden_text(caller).split(',').filter_map(Hidden::parse)
+}
+
+fn hidden_text(caller: &Caller) -> &str {
+    let mut variables = caller.environment.iter();
+    let hidden = variables.find(|(name, _)| name == HIDDEN);
+    hidden.map_or("", |(_, text)| text)
 }
 
 impl Starter {
@@ -108,6 +136,8 @@ impl Starter {
                 foreign: caller.kernel.clone().map(Arc::new),
             },
             commands: Arc::new(made.commands),
+            rules: made.rules,
+            hidden: hidden_text(caller).to_owned(),
             means,
             interpreter: None,
             limits_told: false,
@@ -130,6 +160,22 @@ impl Starter {
         let sources = Arc::clone(sources);
         // Where it cannot be, a start says so; a kernel that lives may need none of it.
         drop(in_a_thread(move || sources.stand()).await);
+    }
+
+    /// What is masked in all that comes of its kernels.
+    pub(super) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// And in what comes of a cell of this caller.
+    pub(super) fn rules_for(&self, caller: Option<&Caller>) -> Rules {
+        let rules = self.rules.clone();
+        match caller {
+            Some(caller) if hidden_text(caller) != self.hidden => {
+                fingerprints(caller).fold(rules, Rules::and)
+            }
+            _ => rules,
+        }
     }
 
     /// The environment of commands that tools run.

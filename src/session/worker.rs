@@ -335,6 +335,7 @@ impl Worker {
             page.has_begun();
         }
         let watcher = OutputEvents::new(shared, number);
+        let rules = self.keeper.starter.rules_for(cell.caller.as_deref());
         let keeper = &mut self.keeper;
         let mut interrupting = |stop: Stop| keeper.interrupted(stop.reason());
         run(CellTask {
@@ -354,6 +355,7 @@ impl Worker {
             authority: &authority,
             progress,
             caps: self.terms.caps,
+            rules: (!cell.unmasked).then_some(rules),
             live,
             watcher: Some(Box::new(watcher)),
             wishes: &cell.wishes,

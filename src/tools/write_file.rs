@@ -12,6 +12,8 @@ use rustix::fs::Access;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::output::redact::{contains_marker, marker};
+
 use super::files::{self, Errand};
 use super::paths::PathGuard;
 use super::replace::{self, NewFolders, Trouble};
@@ -132,6 +134,15 @@ impl Request {
         let name = named(&self.path, &path);
         let failed = |error: &io::Error| ERRAND.failed(&name, error);
         let mut existing = Existing::open(&path, &name)?;
+        if let Some(kind) = contains_marker(&self.content) {
+            return Err(ToolFailure::refused(format!(
+                "write_file: the text for {name} holds {}, which stands in place of a secret in what \
+                 was shown: written to a file it would take the secret's place for good. Leave that \
+                 part as it is in the file, take the secret from where it is kept, or, if the marker \
+                 itself is meant, write it with open() in the cell",
+                marker(kind)
+            )));
+        }
         if is_numbered(&self.content) {
             let truly = match &mut existing {
                 Some(existing) => existing.is_numbered().map_err(|error| failed(&error))?,

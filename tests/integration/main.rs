@@ -28,6 +28,7 @@ mod conformance;
 mod conformance_suites;
 mod documentation;
 mod endings;
+mod envelope;
 mod exits;
 mod folders_swept;
 mod foreign;
