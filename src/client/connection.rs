@@ -244,9 +244,9 @@ async fn refusal(read: &[u8], stream: UnixStream) -> Option<Refused> {
         }
     }
     let text = std::str::from_utf8(&said).ok()?;
-    // Its head may have been read already.
-    let (_, refused) = text.split_at_checked(text.find('{')?)?;
-    serde_json::from_str(refused).ok()
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    head.starts_with("HTTP/1.1 503 ")
+        .then(|| serde_json::from_str(body).ok())?
 }
 
 /// An answer that is no refusal.
