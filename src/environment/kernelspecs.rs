@@ -306,7 +306,11 @@ mod tests {
     #[test]
     fn a_kernelspec_is_taken_by_its_folder_or_file_and_told_by_file_if_it_is_broken() {
         let temp = tempfile::tempdir().unwrap();
-        let folder = install(temp.path(), "Mine", r#"{"argv":["a"],"language":"x"}"#);
+        let folder = install(
+            temp.path(),
+            "Mine",
+            r#"{"argv":["a","{connection_file}"],"language":"x"}"#,
+        );
         let kernel = kernel_at(&folder).unwrap();
         assert_eq!(
             (kernel.name.as_str(), kernel.language.as_str()),
