@@ -23,10 +23,6 @@ use crate::server::{ROOT, Refused, VERSION, VERSION_HEADER};
 
 /// How long a manager may take to answer what it can answer at once.
 pub(super) const DEADLINE: Duration = Duration::from_secs(10);
-/// How long the answer of a manager that takes nobody in may take, once the connection has ended.
-const LAST_WORDS: Duration = Duration::from_millis(500);
-/// The longest answer of a manager that takes nobody in.
-const MOST_LAST_WORDS: usize = 4 << 10;
 /// The longest answer that is no stream.
 const MOST_BYTES: usize = 64 << 20;
 
@@ -174,13 +170,12 @@ impl Connection {
             reason: error.to_string(),
         };
         let io = TokioIo::new(self.stream);
-        let (mut sender, mut connection) = http1::handshake(io).await.map_err(lost)?;
-        let driving = tokio::spawn(async move {
+        let (mut sender, connection) = http1::handshake(io).await.map_err(lost)?;
+        tokio::spawn(async move {
             // Whoever reads the answer sees its end.
-            let error = (&mut connection).await.err()?;
-            tracing::debug!(%error, "a connection to a manager ended early");
-            let parts = connection.into_parts();
-            refusal(&parts.read_buf, parts.io.into_inner()).await
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to a manager ended early");
+            }
         });
         let request = Request::builder()
             .method(method)
@@ -192,13 +187,7 @@ impl Connection {
             .map_err(|error| ClientError::Senseless {
                 what: error.to_string(),
             })?;
-        match sender.send_request(request).await {
-            Ok(answer) => Ok(answer),
-            Err(error) => Err(match driving.await {
-                Ok(Some(refused)) => ClientError::Refused(Box::new(refused)),
-                _ => lost(error),
-            }),
-        }
+        sender.send_request(request).await.map_err(lost)
     }
 
     /// Asks for an answer in one piece.
@@ -225,28 +214,6 @@ impl Connection {
             Err(_elapsed) => Err(peer.silent(within, "")),
         }
     }
-}
-
-/// What a manager has said that takes nobody in any more: it has not read the request, which may have
-/// failed for that.
-async fn refusal(read: &[u8], stream: UnixStream) -> Option<Refused> {
-    let mut said = read.to_vec();
-    let mut piece = [0; MOST_LAST_WORDS];
-    while said.len() < MOST_LAST_WORDS {
-        match stream.try_read(&mut piece) {
-            Ok(0) => break,
-            Ok(count) => said.extend_from_slice(piece.get(..count)?),
-            // It is there, and the runtime has not heard of it yet.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                timeout(LAST_WORDS, stream.readable()).await.ok()?.ok()?;
-            }
-            Err(_) => break,
-        }
-    }
-    let text = std::str::from_utf8(&said).ok()?;
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    head.starts_with("HTTP/1.1 503 ")
-        .then(|| serde_json::from_str(body).ok())?
 }
 
 /// An answer that is no refusal.
@@ -291,47 +258,7 @@ pub(super) async fn whole(answer: Response<Incoming>) -> Result<Bytes, ClientErr
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::UnixListener;
-
-    use super::*;
-
-    /// As a door says it to those beyond its limit.
-    const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n\
-        content-length: 41\r\n\r\n{\"error\":\"too many\",\"error_class\":\"busy\"}";
-
-    /// Whether or not the request has come by then.
-    #[tokio::test]
-    async fn who_is_turned_away_unheard_is_told_why() {
-        let place = tempfile::tempdir().unwrap();
-        let socket = place.path().join("s");
-        let listener = UnixListener::bind(&socket).unwrap();
-        for is_early in [true, false] {
-            let connection = Connection::open(&socket).await.unwrap();
-            let (stream, _) = listener.accept().await.unwrap();
-            let turn_away = async {
-                if !is_early {
-                    stream.readable().await.unwrap();
-                }
-                stream.try_write(TOO_MANY).unwrap();
-                drop(stream);
-            };
-            let asking = connection.ask(Question::post("/stop", &"x".repeat(1 << 20)));
-            let asked = if is_early {
-                turn_away.await;
-                asking.await
-            } else {
-                tokio::join!(asking, turn_away).0
-            };
-            let answered = match asked {
-                Ok(answer) => accepted(answer).await.map(drop),
-                Err(error) => Err(error),
-            };
-            let Err(ClientError::Refused(refused)) = answered else {
-                panic!("{answered:?}");
-            };
-            assert_eq!(refused.error_class, ErrorClass::Busy);
-        }
-    }
+    use super::escaped;
 
     #[test]
     fn a_name_is_one_part_of_a_path() {

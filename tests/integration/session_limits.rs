@@ -228,7 +228,7 @@ async fn limits_that_make_no_sense_are_usage() {
         (
             "limits",
             json!({"cpu": -1}),
-            "limits: cpu is -1; give a number from 0",
+            "`caller.limits`: cpu is -1; give a number from 0",
         ),
         (
             "limits",
@@ -239,7 +239,7 @@ async fn limits_that_make_no_sense_are_usage() {
         (
             "nice",
             json!(20),
-            "nice is 20; give a number from -20 to 19",
+            "`caller.nice`: it is 20; give a number from -20 to 19",
         ),
     ] {
         let mut caller = json!({"environment": [["PATH", "/usr/bin:/bin"]], "cwd": "/tmp"});
