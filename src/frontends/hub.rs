@@ -45,7 +45,7 @@ pub(super) struct State {
     pub(super) clients: Vec<Arc<Outbox>>,
     /// Cells that clients have handed over; those that have ended for as long as events may speak of
     /// them.
-    own: VecDeque<OwnCell>,
+    pub(super) own: VecDeque<OwnCell>,
     /// The number of the latest cell in its kernel.
     execution_count: u64,
     /// Cells that are being told: more than one only if one does not come to its end.
@@ -61,10 +61,10 @@ pub(super) struct State {
 }
 
 #[derive(Debug)]
-struct OwnCell {
+pub(super) struct OwnCell {
     number: u64,
-    watch: TurnWatch,
-    parent: Parent,
+    pub(super) watch: TurnWatch,
+    pub(super) parent: Parent,
     /// With which it is given its turn to be told.
     turn: Option<oneshot::Sender<Telling>>,
     has_ended: bool,
@@ -203,13 +203,6 @@ impl Hub {
         let mut state = self.state();
         let own = state.own.iter_mut().find(|own| own.watch.is(cell))?;
         Some(own.turn.take())
-    }
-
-    /// What has caused a cell, if a client of ours has handed it over.
-    pub(super) fn parent_of(&self, cell: u64) -> Option<Parent> {
-        let state = self.state();
-        let own = state.own.iter().find(|own| own.watch.is(cell))?;
-        Some(own.parent.clone())
     }
 
     /// Nothing happens in the session any more: no cell waits for its turn.

@@ -19,6 +19,13 @@ pub(super) enum Late {
 }
 
 impl Hub {
+    /// What has caused a cell, if a client of ours has handed it over.
+    pub(super) fn parent_of(&self, cell: u64) -> Option<Parent> {
+        let state = self.state();
+        let own = state.own.iter().find(|own| own.watch.is(cell))?;
+        Some(own.parent.clone())
+    }
+
     /// Publishes it with what has caused its cell, once that cell has been told to its end.
     pub(super) async fn publish_late(self: &Arc<Self>, parent: &Parent, stream: &str, text: &str) {
         let telling = self.tell().await;
