@@ -36,8 +36,9 @@ def _bind_display(module: Any) -> None:
     """Its display functions; in old versions they are in IPython.core.display itself."""
     if "publish_display_data" not in module.__dict__:
         return
-    handle_of = module.DisplayHandle
     from . import display as made
+
+    handle_of = getattr(module, "DisplayHandle", made.DisplayHandle)
 
     def display(*objs: Any, **terms: Any) -> Any:
         handle = shown.display(*objs, **terms)
