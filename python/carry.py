@@ -53,7 +53,7 @@ def _share_tools(module: Any, tools: Any) -> None:
             data["sys_path"] = [*data["sys_path"], folder]
         return data
 
-    module.get_preparation_data = _like(get_with_tools, get)
+    module.get_preparation_data = like(get_with_tools, get)
 
 
 def _threads(variable: Any, _carried: Any, module: Any) -> None:
@@ -75,8 +75,8 @@ def _threads(variable: Any, _carried: Any, module: Any) -> None:
             self._context.run(variable.set, cell)
         bootstrap(self)
 
-    thread.start = _like(start_with_cell, start)
-    thread._bootstrap_inner = _like(bootstrap_with_cell, bootstrap)
+    thread.start = like(start_with_cell, start)
+    thread._bootstrap_inner = like(bootstrap_with_cell, bootstrap)
 
 
 def _futures(variable: Any, _carried: Any, module: Any) -> None:
@@ -86,7 +86,7 @@ def _futures(variable: Any, _carried: Any, module: Any) -> None:
     def add_with_cell(self: Any, fn: Any) -> None:
         add(self, _callback(variable, fn))
 
-    future.add_done_callback = _like(add_with_cell, add)
+    future.add_done_callback = like(add_with_cell, add)
 
 
 def _thread_executor(variable: Any, _carried: Any, module: Any) -> None:
@@ -105,7 +105,7 @@ def _thread_executor(variable: Any, _carried: Any, module: Any) -> None:
         finally:
             variable.reset(token)
 
-    item.__init__, item.run = _like(init_with_cell, init), _like(run_with_cell, run)
+    item.__init__, item.run = like(init_with_cell, init), like(run_with_cell, run)
 
 
 def _process_executor(variable: Any, carried: Any, module: Any) -> None:
@@ -115,7 +115,7 @@ def _process_executor(variable: Any, carried: Any, module: Any) -> None:
     def init_with_cell(self: Any, future: Any, fn: Any, *rest: Any) -> None:
         init(self, future, carried(variable.get(), fn), *rest)
 
-    item.__init__ = _like(init_with_cell, init)
+    item.__init__ = like(init_with_cell, init)
     _check_submitted(module.ProcessPoolExecutor)
 
 
@@ -133,7 +133,7 @@ def _pools(variable: Any, carried: Any, module: Any) -> None:
             if callback is not None:
                 setattr(self, name, _callback(variable, callback))
 
-    result.__init__ = _like(init_with_cell, init)
+    result.__init__ = like(init_with_cell, init)
 
 
 def _callback(variable: Any, function: Any) -> Any:
@@ -159,7 +159,7 @@ def _check_submitted(executor: Any) -> None:
             _check_pickled(_pickled(fn), method)
         return submit(self, fn, *args, **kwargs)
 
-    executor.submit = _like(submit_importable, submit)
+    executor.submit = like(submit_importable, submit)
 
 
 def _check_tasks(pool: Any) -> None:
@@ -182,7 +182,7 @@ def _check_tasks(pool: Any) -> None:
 
         self._quick_put = put_importable
 
-    pool._setup_queues = _like(set_up_with_check, set_up)
+    pool._setup_queues = like(set_up_with_check, set_up)
 
 
 def _wrap_pool(pool: Any, name: str, carried: Any, variable: Any) -> None:
@@ -193,7 +193,7 @@ def _wrap_pool(pool: Any, name: str, carried: Any, variable: Any) -> None:
     def with_cell(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
         return method(self, carried(variable.get(), func), *args, **kwargs)
 
-    setattr(pool, name, _like(with_cell, method))
+    setattr(pool, name, like(with_cell, method))
 
 
 def _start_method(context: Any) -> str:
@@ -220,7 +220,7 @@ def _check_processes(module: Any) -> None:
         if popen is not None and hasattr(file, "getvalue"):
             _check_pickled(file.getvalue()[start:], popen.method)
 
-    module.dump = _like(dump_importable, dump)
+    module.dump = like(dump_importable, dump)
 
 
 def _pickled(value: Any) -> bytes:
@@ -243,7 +243,7 @@ def _check_pickled(pickled: bytes, method: str) -> None:
             strings.append(argument)
 
 
-def _like(function: Any, original: Any) -> Any:
+def like(function: Any, original: Any) -> Any:
     """Gives a wrapper the name and text of what it wraps."""
     for name in ("__name__", "__qualname__", "__doc__", "__module__"):
         try:

@@ -21,7 +21,7 @@ from .awaiting import Loop
 from .compiling import COROUTINE, VALUE, Compiler
 from .ground import call
 from .link import LinkLost, cut, exact, loads, without_surrogates
-from .own import BUILTINS as __builtins__  # noqa: F401
+from .own import BUILTINS as __builtins__
 from .own import MODULES, os
 
 TYPE_CHECKING = False
@@ -40,6 +40,8 @@ _OUTPUTS = 200
 _OUTPUT_CHARS = 1_000
 # Values whose repr() and end run no code of a cell's.
 _PLAIN = frozenset((int, float, complex, bool, str, bytes, type(None)))
+# By whose names alone people leave a front end.
+_QUITTERS = frozenset(id(__builtins__[it]) for it in ("exit", "quit") if it in __builtins__)
 
 
 class Runner:
@@ -59,6 +61,8 @@ class Runner:
         self._count = self._unstored = 0
         # What the latest of them have shown, for history.
         self.outputs: dict[int, str] = {}
+        # What the value of the last expression asks of the front end.
+        self._said: dict[str, Any] = {}
         self._compiler = Compiler()
         failures.sources = self._compiler.sources
         self._names = names.Names(self.namespace)
@@ -136,7 +140,11 @@ class Runner:
         silent = content.get("silent") is True
         filename = self._number(stored=not silent and content.get("store_history") is not False)
         shown.request = shown.Request(
-            parent, cell, silent=silent, allows_input=content.get("allow_stdin") is True
+            parent,
+            cell,
+            origin=asked.get("origin"),
+            silent=silent,
+            allows_input=content.get("allow_stdin") is True,
         )
         self.prepare(cell, code)
         self.interrupts.begin(cell)
@@ -148,7 +156,7 @@ class Runner:
             failure: BaseException | None = error
             syntax = True
         else:
-            failure = yield from self._execute(body, last, parent, silent)
+            failure = yield from self._execute(body, last, shown.request)
         wanted = content.get("user_expressions")
         found = None
         if wanted and failure is None:
@@ -161,7 +169,7 @@ class Runner:
         reply: dict[str, Any] = {"status": "ok", "execution_count": self._count}
         if found is not None:
             reply["user_expressions"] = found
-        own: dict[str, Any] = {"cell": cell}
+        own: dict[str, Any] = {"cell": cell, **self._said}
         if interrupted:
             own["interrupted"] = True
         if failure is not None:
@@ -243,6 +251,7 @@ class Runner:
     def prepare(self, cell: int, code: str) -> None:
         self._tools.current_cell.set(cell)
         _quietly(children.tell_cell, cell)
+        self._said = {}
         self._finders.stale = True
         _quietly(shadow.look, code)
         if "__main__" not in MODULES:
@@ -250,7 +259,16 @@ class Runner:
             MODULES["hermes_tools"] = self._tools
 
     def _execute(
-        self, body: CodeType | None, last: CodeType | None, parent: bytes, silent: bool
+        self, body: CodeType | None, last: CodeType | None, request: shown.Request
+    ) -> Generator[object, None, BaseException | None]:
+        failure = yield from self._execute_code(body, last, request)
+        if request.origin is None or request.silent or "matplotlib.pyplot" not in MODULES:
+            return failure
+        drawn = yield from self._show_figures()
+        return drawn if failure is None else failure
+
+    def _execute_code(
+        self, body: CodeType | None, last: CodeType | None, request: shown.Request
     ) -> Generator[object, None, BaseException | None]:
         interrupts = self.interrupts
         try:
@@ -276,14 +294,27 @@ class Runner:
                     value = self.namespace.pop(VALUE, None)
                 elif last is None:
                     value = None
-                if value is not None and not silent:
-                    return (yield from self._display(value, parent))
+                if value is not None and not request.silent:
+                    return (yield from self._display(value, request.header))
             finally:
                 interrupts.disarm()
         except BaseException as error:  # noqa: BLE001 - an interrupt may come at any moment
             interrupts.disarm()
             return error
         return None
+
+    def _show_figures(self) -> Generator[object, None, BaseException | None]:
+        """A notebook shows at the end of a cell what it has drawn."""
+        from . import packages
+
+        try:
+            self.interrupts.arm(packages.end_cell.__code__)
+            _nothing, failure = yield from call(packages.end_cell)
+            return failure
+        except BaseException as error:  # noqa: BLE001 - an interrupt may come at any moment
+            return error
+        finally:
+            self.interrupts.disarm()
 
     def _display(
         self, value: object, parent: bytes
@@ -298,6 +329,8 @@ class Runner:
             bundle, failure = yield from display.on_ground(value)
             text = None
         else:
+            if id(value) in _QUITTERS:
+                self._said = {"asks_exit": True}
             text, failure = yield from call(repr, value)
         if failure is not None:
             return failure

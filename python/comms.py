@@ -6,8 +6,9 @@ Without that package nothing in a kernel has any: then what a front end opens is
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 
-from . import hooks, shown
+from . import failures, hooks, platform_calls, shown, streams
 from .ground import call
 from .link import dumps, loads, without_surrogates
 from .own import BUILTINS as __builtins__  # noqa: F401
@@ -43,6 +44,8 @@ def _loaded(module: Any) -> None:
     class Comm(base.BaseComm):  # type: ignore[misc,name-defined]
         """A comm of this kernel."""
 
+        kernel = _Kernel()
+
         def publish_msg(
             self,
             msg_type: str,
@@ -56,6 +59,28 @@ def _loaded(module: Any) -> None:
     module.create_comm = Comm
     module.get_comm_manager = lambda: manager
     _manager = manager
+
+
+class _Kernel:
+    """What widgets ask a kernel of Jupyter's: whose output it is that one of them captures."""
+
+    iopub_socket = None
+
+    def get_parent(self, channel: Any = None) -> dict[str, Any]:
+        """The request that is being answered."""
+        del channel
+        request = shown.request
+        if request is None:
+            return {}
+        header = loads(request.header)
+        # As the front end knows it.
+        return {"header": {**header, "msg_id": request.origin or header["msg_id"]}}
+
+    def send_response(self, stream: Any, msg_type: str, content: Any, **_more: Any) -> None:
+        """How code failed whose output is captured."""
+        del stream
+        if msg_type == "error":
+            failures.print_error("\n".join(map(str, content["traceback"])).rstrip("\n") + "\n")
 
 
 def _publish(
@@ -76,10 +101,20 @@ def _publish(
     parts = [bytes(memoryview(part).cast("B")) for part in buffers or ()]
     if sum(map(len, parts)) > _BUFFER_BYTES:
         raise ValueError("the buffers of a comm's message have more than 64 MiB")
-    about = dumps(metadata or {})
-    if len(about) > _DATA_BYTES:
+    about = dict(metadata or {})
+    # What was printed before comes before it, and what is printed next comes next: it may say who
+    # gets that.
+    streams.flush()
+    platform_calls.flush_c_stdout()
+    number = next(shown.numbers) if get_ident() == shown.main_thread else None
+    if number is not None:
+        about["warmcell"] = {"shown": number}
+    encoded = dumps(about)
+    if len(encoded) > _DATA_BYTES:
         raise ValueError("the metadata of a comm's message has more than 3 MiB")
-    shown.link.send("iopub", msg_type, request.header, content, (about, parts))
+    shown.link.send("iopub", msg_type, request.header, content, (encoded, parts))
+    if number is not None:
+        shown.link.wait_for(b"warmcell_shown", number)
 
 
 def handle(

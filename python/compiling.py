@@ -63,7 +63,7 @@ class Compiler:
             return body, None
         tree: Any = compile(code, filename, "exec", flags | _ONLY_AST, True)
         last = None
-        if tree.body and isinstance(tree.body[-1], Expr):
+        if tree.body and isinstance(tree.body[-1], Expr) and not self._is_hushed(tree, filename):
             flags |= self._flags_of(tree)
             shown = tree.body.pop()
             last = compile(Expression(shown.value), filename, "eval", flags, True)
@@ -76,6 +76,14 @@ class Compiler:
         if body is not None:
             self._future |= body.co_flags & _FUTURE
         return body, last
+
+    def _is_hushed(self, tree: Any, filename: str) -> bool:
+        """Whether a semicolon ends the cell: its value is not to be shown, as in notebooks."""
+        lines, last = self.sources[filename][2], tree.body[-1]
+        rest = lines[last.end_lineno - 1].encode()[last.end_col_offset :].decode()
+        # What follows an expression are brackets, comments and line ends; no sign in a text.
+        rest = "".join([line.partition("#")[0] for line in (rest, *lines[last.end_lineno :])])
+        return rest.rstrip().endswith(";")
 
     @staticmethod
     def _check_depth(code: str, filename: str, flags: int) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from itertools import count
 
 from . import failures, platform_calls, shadow, shown, streams
 from .ground import call
@@ -33,8 +32,6 @@ _INLINE_BYTES = 1 << 20
 _ALL_INLINE_BYTES = 2 << 20
 _METADATA_BYTES = 1 << 20
 _CANARY = "_ipython_canary_method_should_not_exist_"
-
-_numbers = count(1)
 
 
 class Bundle:
@@ -92,6 +89,9 @@ class Bundle:
             lines = [text] if type(text) is str else []
             self.data["text/plain"] = "\n".join([*lines, *self._notes])
             self._notes = []
+
+    def is_empty(self) -> bool:
+        return not self.data and not self.in_buffers
 
     def plain(self) -> str:
         text = self.data.get("text/plain")
@@ -253,8 +253,9 @@ class DisplayHandle:
 def display(objects: tuple[Any, ...], terms: dict[str, Any]) -> DisplayHandle | None:
     """See ``shown.display``."""
     update, display_id = bool(terms.get("update")), terms.get("display_id")
+    raw = bool(terms.get("raw"))
     handle = None
-    if display_id is not None:
+    if display_id is not None and display_id is not False:
         if display_id is not True and not isinstance(display_id, str):
             raise TypeError(f"display_id is a str or True, not {type(display_id).__name__}")
         handle = DisplayHandle(None if display_id is True else exact(display_id))
@@ -268,21 +269,34 @@ def display(objects: tuple[Any, ...], terms: dict[str, Any]) -> DisplayHandle | 
     transient = dict(transient or {})
     if handle is not None:
         transient["display_id"] = handle.display_id
-    if len(dumps(transient)) > _METADATA_BYTES:
-        raise ValueError("transient of more than 1 MiB")
-    msg_type = "update_display_data" if update else "display_data"
+    if handle is not None and not objects:
+        # A place that is filled later.
+        objects, raw = ({},), True
     for value in objects:
-        if terms.get("raw"):
+        if raw:
             bundle = _raw(value)
         else:
             bundle = _here(_bundle(value, terms.get("include"), terms.get("exclude")))
-        if bundle is None:
-            continue
-        for mime, about in dict(terms.get("metadata") or {}).items():
-            bundle.describe(exact(mime), about)
-        content = {"data": bundle.data, "metadata": bundle.metadata, "transient": transient}
-        _publish(msg_type, content, bundle, None if update else bundle.plain())
+        if bundle is not None:
+            _publish_bundle(bundle, terms.get("metadata"), transient, update)
     return handle
+
+
+def publish(
+    data: Any, metadata: Any = None, *, transient: Any = None, update: bool = False, **_more: Any
+) -> None:
+    """Shows data by MIME type, as IPython's own functions hand it over."""
+    _publish_bundle(_raw(data), metadata, dict(transient or {}), bool(update))
+
+
+def _publish_bundle(bundle: Bundle, metadata: Any, transient: dict[str, Any], update: bool) -> None:
+    for mime, about in dict(metadata or {}).items():
+        bundle.describe(exact(mime), about)
+    if len(dumps(transient)) > _METADATA_BYTES:
+        raise ValueError("transient of more than 1 MiB")
+    content = {"data": bundle.data, "metadata": bundle.metadata, "transient": transient}
+    text = None if update or bundle.is_empty() else bundle.plain()
+    _publish("update_display_data" if update else "display_data", content, bundle, text)
 
 
 def update_display(obj: Any, display_id: Any, more: dict[str, Any]) -> None:
@@ -325,7 +339,7 @@ def _publish(
     streams.flush()
     platform_calls.flush_c_stdout()
     waits = get_ident() == shown.main_thread
-    number = next(_numbers) if waits else None
+    number = next(shown.numbers) if waits else None
     shown.link.send(
         "iopub",
         msg_type,

@@ -60,7 +60,17 @@ def describe(
     reply["ename"] = _short(type_name(failure))
     reply["evalue"] = _short(text_of(failure))
     reply["traceback"] = without_surrogates(cut("".join(lines))).rstrip("\n").split("\n")
+    if syntax:
+        reply["traceback"] += _guarded(lambda: _advice_on(failure), [])
     own["error"] = {"class": kind, "line": _short(line), "place": place and _short(place)}
+
+
+def _advice_on(failure: Any) -> list[str]:
+    """For who has written what only IPython understands."""
+    from . import magics
+
+    lines = sources[failure.filename][2]
+    return magics.advice(lines[failure.lineno - 1], "".join(lines))
 
 
 def lines_of(failure: BaseException, traceback: TracebackType | None = None) -> list[str]:

@@ -48,15 +48,21 @@ def complete(code: str, position: int, namespace: dict[str, Any]) -> dict[str, A
 
 
 def _candidates(before: str, namespace: dict[str, Any]) -> tuple[str, list[str]]:
+    key = _key(before, namespace)
+    opened = _open_text(before) if key is None else None
+    if key is not None or opened is not None:
+        return key or _paths(opened or "")
     line = before.rpartition("\n")[2].rpartition(";")[2].lstrip()
+    # What begins with these is no Python; what IPython makes of it is not known here.
+    return ("", []) if line[:1] in ("!", "%") else _in_code(before, line, namespace)
+
+
+def _in_code(before: str, line: str, namespace: dict[str, Any]) -> tuple[str, list[str]]:
     words = line.split()
     if words and words[0] in ("from", "import") and line[len(words[0]) :][:1].isspace():
         found = _in_import(line, words)
         if found is not None:
             return found
-    key = _key(before, namespace)
-    if key is not None:
-        return key
     word = _word_at_end(before)
     parts = word.split(".")
     prefix = parts[-1]
@@ -121,6 +127,58 @@ def _dir(value: Any) -> list[Any]:
         return dir(value)
     except Exception:  # noqa: BLE001 - its __dir__ may raise anything
         return list(object.__dir__(value))
+
+
+# Inside of a text.
+
+
+def _open_text(before: str) -> str | None:
+    """What stands between an opening quote and the cursor; None if that is not in a text."""
+    quote, start, at = "", 0, 0
+    while at < len(before):
+        sign = before[at]
+        if not quote:
+            if sign == "#":
+                end = before.find("\n", at)
+                if end < 0:
+                    return before[at:]
+                at = end
+            elif sign in "'\"":
+                quote = sign * 3 if before.startswith(sign * 3, at) else sign
+                at += len(quote) - 1
+                start = at + 1
+        elif sign == "\\":
+            at += 1
+        elif before.startswith(quote, at):
+            at += len(quote) - 1
+            quote = ""
+        elif sign == "\n" and len(quote) == 1:
+            quote = ""
+        at += 1
+    if not quote:
+        return None
+    opened = before[start:]
+    kind = before[: start - len(quote)][-2:].lower()
+    is_code = "f" in kind and opened.replace("{{", "").rfind("{") > opened.rfind("}")
+    return None if is_code else opened
+
+
+def _paths(opened: str) -> tuple[str, list[str]]:
+    """The files and folders whose paths begin so."""
+    if "\\" in opened or "\n" in opened or "\0" in opened:
+        return "", []
+    folder, slash, prefix = opened.rpartition("/")
+    found = []
+    try:
+        with os.scandir(os.path.expanduser(folder + slash) or ".") as entries:
+            for _, entry in zip(range(_ENTRIES), entries):
+                name = entry.name
+                if name.startswith(prefix) and (prefix or not name.startswith(".")):
+                    found.append(name + "/" if entry.is_dir() else name)
+    except OSError:
+        pass
+    fits = [name for name in sorted(found) if len(name) <= _MATCH_CHARS]
+    return prefix, [without_surrogates(name) for name in fits[:_MATCHES]]
 
 
 # Keys of a dict.

@@ -17,7 +17,6 @@ from . import (
     failures,
     frames,
     hooks,
-    ipython,
     monitoring,
     platform_calls,
     reports,
@@ -74,7 +73,7 @@ def made(tools: ModuleType) -> Kernel:
     tools._load = shadow.load  # type: ignore[attr-defined]
     asking.install()
     comms.install()
-    ipython.install()
+    shown.install()
     carry.install(tools)
     frames.install()
     reports.install()

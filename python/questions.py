@@ -41,7 +41,7 @@ def answer(runner: Runner, parts: Parts) -> Generator[object, None, None]:
     """One request that is no cell; its reply ends it."""
     _channel, header, _data, more = parts
     try:
-        msg_type, content, number = _read(parts)
+        msg_type, content, number, origin = _read(parts)
         reply_type, reply = _nothing(msg_type, content)
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         # No request that is known here.
@@ -49,7 +49,7 @@ def answer(runner: Runner, parts: Parts) -> Generator[object, None, None]:
     interrupts = runner.interrupts
     failure = None
     runner.prepare(0, "")
-    shown.request = shown.Request(header, 0)
+    shown.request = shown.Request(header, 0, origin=origin)
     interrupts.begin(number)
     try:
         interrupts.arm(_answer.__code__)
@@ -76,11 +76,12 @@ def answer(runner: Runner, parts: Parts) -> Generator[object, None, None]:
     children.reap_adopted()
 
 
-def _read(parts: Parts) -> tuple[str, dict[str, Any], int]:
+def _read(parts: Parts) -> tuple[str, dict[str, Any], int, Any]:
     _channel, header, data, more = parts
     asked = loads(more[0])["warmcell"] if more is not None else {}
     content = loads(data)
-    return loads(header)["msg_type"], content if type(content) is dict else {}, asked["question"]
+    content = content if type(content) is dict else {}
+    return loads(header)["msg_type"], content, asked["question"], asked.get("origin")
 
 
 def _nothing(msg_type: str, content: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -7,7 +7,9 @@ They stand in the namespace of every cell, and most cells never call them: what 
 from __future__ import annotations
 
 from _thread import get_ident
+from itertools import count
 
+from . import hooks
 from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import os
 
@@ -40,24 +42,57 @@ _attribute_of = object.__getattribute__
 class Request:
     """What the kernel is asked to do now; what it shows meanwhile goes out in its name."""
 
-    __slots__ = ("allows_input", "cell", "header", "silent")
+    __slots__ = ("allows_input", "cell", "header", "origin", "silent")
 
     def __init__(
-        self, header: bytes, cell: int, *, silent: bool = False, allows_input: bool = False
+        self,
+        header: bytes,
+        cell: int,
+        *,
+        origin: Any = None,
+        silent: bool = False,
+        allows_input: bool = False,
     ) -> None:
         self.header = header
         self.cell = cell
+        # The id of the front end's own message, if it is one's.
+        self.origin = origin
         self.silent = silent
         self.allows_input = allows_input
 
 
 link: Link
+# Of what is shown and waited for.
+numbers = count(1)
 # Which process is the kernel, and its main thread.
 pid = 0
 main_thread = 0
 # The number of the cell whose code calls.
 cell_of_caller: Callable[[], int] = int
 request: Request | None = None
+
+
+# Packages that have ways of their own to show something.
+_PACKAGES = (
+    "IPython.core.display_functions",
+    "IPython.core.display",
+    "IPython.core.displaypub",
+    "ipywidgets",
+    "matplotlib.figure",
+    "matplotlib.pyplot",
+)
+
+
+def install() -> None:
+    """In the forkserver: they are bound when a cell imports them."""
+    for name in _PACKAGES:
+        hooks.when_imported(name, _bind, standard=False)
+
+
+def _bind(module: Any) -> None:
+    from . import packages
+
+    packages.loaded(module)
 
 
 def begin(its_link: Link, its_cell_of_caller: Callable[[], int]) -> None:

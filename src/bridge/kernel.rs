@@ -30,6 +30,8 @@ pub struct JupyterKernel {
     outbox: Arc<Outbox>,
     client: Arc<Client>,
     routes: Arc<Mutex<Routes>>,
+    /// The session's.
+    id: String,
     /// Before each topic.
     topics: String,
     /// Watched by one client: all front ends together.
@@ -90,6 +92,7 @@ impl JupyterKernel {
             client,
             routes,
             topics: format!("kernel.{id}."),
+            id,
             joined,
         }
     }
@@ -157,9 +160,11 @@ impl JupyterKernel {
             receipt.sign();
         }
         if msg_type == "shutdown_reply" {
-            // Everybody who watches is told.
+            // Everybody who watches is told, by a message of its own: one that comes a second time
+            // looks like a forgery.
             let message = RawMessage {
                 channel: Channel::Iopub,
+                header: new_header(msg_type, &self.id),
                 ..message.clone()
             };
             self.publish(msg_type, message);
@@ -217,10 +222,14 @@ fn nobody_answers(client: &Arc<Client>) {
     }
 }
 
+fn new_header(msg_type: &str, session_id: &str) -> Bytes {
+    let now = format!("{:.6}", Timestamp::now());
+    header(&random_hex(16), msg_type, session_id, &now)
+}
+
 /// Tells a subscriber that from now on it misses nothing (JEP 65).
 fn welcome(session_id: &str, topic: &str) -> RawMessage {
-    let now = format!("{:.6}", Timestamp::now());
-    let header = header(&random_hex(16), "iopub_welcome", session_id, &now);
+    let header = new_header("iopub_welcome", session_id);
     // A text alone cannot fail to be written.
     let content = serde_json::to_vec(&json!({ "subscription": topic })).unwrap_or_default();
     RawMessage::new(Channel::Iopub, header, content.into())

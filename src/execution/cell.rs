@@ -194,6 +194,7 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
         silent: task.wishes.silent,
         store_history: task.wishes.stores_history(),
         user_expressions: task.wishes.user_expressions.as_deref(),
+        origin: task.wishes.origin.as_deref(),
         input: task.wishes.input.clone(),
     }));
     let stop = tokio::select! {

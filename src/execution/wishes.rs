@@ -18,6 +18,9 @@ pub struct Wishes {
     /// Who answers when it asks for input; without it `input()` fails at once. The cell's time limit
     /// goes on while it waits.
     pub input: Option<InputSource>,
+    /// The id of the message with which a front end of Jupyter's has sent it, as its widgets know it.
+    /// Such a cell shows its figures of matplotlib at its end, as notebooks do.
+    pub origin: Option<String>,
 }
 
 impl Wishes {

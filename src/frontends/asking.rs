@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::content;
 use super::hub::{Hub, Parent};
-use super::message::Request;
+use super::message::{Request, msg_id_of};
 use super::outbox::Outbox;
 use crate::execution::{LiveEvent, LiveOutput, live_output};
 use crate::jupyter::{Asked, Channel};
@@ -44,6 +44,7 @@ pub(super) async fn ask(
         live: Some(sender),
         metadata: request.metadata.clone(),
         buffers: request.buffers.clone(),
+        origin: msg_id_of(&parent.0),
         ..Question::new(kind, request.content.clone())
     };
     let both = async { tokio::join!(hub.session().ask(question), tell(hub, parent, live)).0 };

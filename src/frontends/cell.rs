@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::content::{self, Failure};
 use super::hub::{Hub, Parent, date};
 use super::keyboard::{Before, Keyboard};
+use super::message::msg_id_of;
 use super::outbox::Outbox;
 use crate::execution::{LiveEvent, LiveOutput, Outcome, Wishes};
 use crate::jupyter::{Channel, WantedCell};
@@ -64,6 +65,7 @@ pub(super) async fn run(
             outside_history: !wanted.stores_history,
             user_expressions: wanted.user_expressions,
             input: source,
+            origin: msg_id_of(&parent.0),
         },
         ..Cell::default()
     };

@@ -41,6 +41,11 @@ pub enum RequestFault {
     NotStrict,
 }
 
+/// The id in a header.
+pub(super) fn msg_id_of(header: &[u8]) -> Option<String> {
+    Some(Header::parse(header).ok()?.msg_id)
+}
+
 impl Request {
     /// A message that came on a channel. What its content should be is looked at when it is answered.
     ///

@@ -34,6 +34,8 @@ pub struct ExecuteRequest<'a> {
     pub store_history: bool,
     /// What is to be evaluated after it, as a JSON object of expressions by name.
     pub user_expressions: Option<&'a RawValue>,
+    /// The id of the message with which a front end has sent it: by that it knows what the cell shows.
+    pub origin: Option<&'a str>,
 }
 
 impl<'a> ExecuteRequest<'a> {
@@ -47,6 +49,7 @@ impl<'a> ExecuteRequest<'a> {
             silent: false,
             store_history: true,
             user_expressions: None,
+            origin: None,
         }
     }
 
@@ -56,11 +59,15 @@ impl<'a> ExecuteRequest<'a> {
         let code = serde_json::to_string(self.code).unwrap_or_default();
         let cwd = self.cwd.map(in_json);
         let (key, cwd) = cwd.as_deref().map_or(("", ""), |it| (",\"cwd\":", it));
+        let origin = self
+            .origin
+            .and_then(|origin| serde_json::to_string(origin).ok())
+            .map_or_else(String::new, |origin| format!(",\"origin\":{origin}"));
         let expressions = self.user_expressions.map_or("{}", RawValue::get);
         Bytes::from(format!(
             "{{\"code\":{code},\"silent\":{},\"store_history\":{},\
              \"user_expressions\":{expressions},\"allow_stdin\":{},\"stop_on_error\":true,\
-             \"warmcell\":{{\"cell\":{}{key}{cwd}}}}}",
+             \"warmcell\":{{\"cell\":{}{key}{cwd}{origin}}}}}",
             self.silent, self.store_history, self.allow_stdin, self.cell
         ))
     }

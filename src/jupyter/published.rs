@@ -112,6 +112,19 @@ fn own(metadata: &[u8]) -> Own {
     lenient::read::<About>(metadata).map_or_else(|_| Own::default(), |about| about.warmcell)
 }
 
+/// Metadata without what is meant for us.
+fn without_own(metadata: Bytes) -> Bytes {
+    if own(&metadata).shown.is_none() {
+        return metadata;
+    }
+    let read: Result<BTreeMap<String, Box<RawValue>>, _> = lenient::read(&metadata);
+    let Ok(mut entries) = read else {
+        return metadata;
+    };
+    entries.remove("warmcell");
+    MimeBundle(entries).to_json().into()
+}
+
 /// The number of a display whose kernel waits until what it printed before was read.
 pub fn awaited_display(metadata: &[u8]) -> Option<u64> {
     own(metadata).shown
@@ -139,7 +152,7 @@ impl Published {
             return Ok(Self {
                 kind,
                 data: MimeBundle::default(),
-                metadata: message.metadata,
+                metadata: without_own(message.metadata),
                 buffers: message.buffers,
                 rest: MimeBundle(rest),
             });
@@ -180,9 +193,12 @@ impl Published {
     }
 
     /// What stands for it in plain text, without a line end: the text of a value or display, or else
-    /// its MIME types in brackets. `None` for what shows nothing new.
+    /// its MIME types in brackets. `None` for what shows nothing, or nothing new.
     pub fn text(&self) -> Option<String> {
-        if !matches!(self.kind, PublishedKind::Result | PublishedKind::Display) {
+        let shows = matches!(self.kind, PublishedKind::Result | PublishedKind::Display);
+        // A place that is filled later, under its name.
+        let is_place = self.data.is_empty() && self.display_id().is_some();
+        if !shows || is_place {
             return None;
         }
         Some(self.data.text_plain().unwrap_or_else(|| {

@@ -53,6 +53,8 @@ pub struct CellRequest<'a> {
     pub store_history: bool,
     /// What is to be evaluated after it, as a JSON object of expressions by name.
     pub user_expressions: Option<&'a RawValue>,
+    /// The id of the message with which a front end has sent it.
+    pub origin: Option<&'a str>,
     /// Who is at its keyboard; without it the cell may not ask.
     pub input: Option<InputSource>,
 }
@@ -195,6 +197,7 @@ impl Kernel {
             silent: request.silent,
             store_history: request.store_history,
             user_expressions: request.user_expressions,
+            origin: request.origin,
             allow_stdin: request.input.is_some(),
             ..ExecuteRequest::new(request.code, request.cell)
         };

@@ -107,6 +107,8 @@ pub struct Question {
     pub deadline: Duration,
     /// Whether to wait while a cell runs, or to be answered with [`AskError::Busy`] at once.
     pub waits: bool,
+    /// The id of the message with which a front end has asked, as its widgets know it.
+    pub origin: Option<String>,
     /// Takes what is printed and shown meanwhile.
     pub live: Option<LiveSender>,
 }
@@ -121,6 +123,7 @@ impl Question {
             buffers: Vec::new(),
             deadline: DEADLINE,
             waits: true,
+            origin: None,
             live: None,
         }
     }
@@ -255,7 +258,7 @@ impl Worker {
                 msg_type,
                 reply_type,
                 content: question.content.clone(),
-                metadata: with_number(&question.metadata, number),
+                metadata: with_number(&question.metadata, number, question.origin.as_deref()),
                 buffers: question.buffers.clone(),
                 number,
                 msg_id: &msg_id,
@@ -335,8 +338,11 @@ impl Patience<'_> {
 }
 
 /// The metadata, and in it the number with which the kernel's part of it can be interrupted.
-fn with_number(metadata: &[u8], number: u64) -> Bytes {
-    let own = format!("\"warmcell\":{{\"question\":{number}}}");
+fn with_number(metadata: &[u8], number: u64, origin: Option<&str>) -> Bytes {
+    let origin = origin
+        .and_then(|origin| serde_json::to_string(origin).ok())
+        .map_or_else(String::new, |origin| format!(",\"origin\":{origin}"));
+    let own = format!("\"warmcell\":{{\"question\":{number}{origin}}}");
     let text = std::str::from_utf8(metadata).unwrap_or_default().trim();
     let object = text.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
     // Ours comes last: of two keys of the same name that one counts.
@@ -353,8 +359,10 @@ mod tests {
     #[test]
     fn the_number_stands_behind_what_else_is_there() {
         let with =
-            |text: &str| String::from_utf8(with_number(text.as_bytes(), 7).to_vec()).unwrap();
+            |text: &str| String::from_utf8(with_number(text.as_bytes(), 7, None).to_vec()).unwrap();
         assert_eq!(with("{}"), r#"{"warmcell":{"question":7}}"#);
+        let named = with_number(b"{}", 7, Some("a\"b"));
+        assert_eq!(named, r#"{"warmcell":{"question":7,"origin":"a\"b"}}"#);
         assert_eq!(with(" { } "), r#"{"warmcell":{"question":7}}"#);
         assert_eq!(with(r#"{"a":1}"#), r#"{"a":1,"warmcell":{"question":7}}"#);
         assert_eq!(with("no object"), r#"{"warmcell":{"question":7}}"#);

@@ -57,7 +57,7 @@ async fn the_last_value_is_shown_as_in_a_repl() {
         ("'only text'", "'only text'"),
         ("\"\"\"text\"\"\"\nx = 1", ""),
         ("x\n# a comment", "1"),
-        ("x;", "1"),
+        ("x;", ""),
         ("# nothing but a comment", ""),
         ("if x:\n    x", ""),
         ("def twice(f):\n    return lambda: f() * 2\n@twice\ndef three():\n    return 3\nthree()", "6"),
@@ -221,4 +221,23 @@ async fn an_await_works_beside_files_that_shadow_asyncio() {
     let outcome = run(&session, "1/0").await;
     assert!(outcome.output.contains("    1/0"), "{}", outcome.output);
     manager.end().await;
+}
+
+#[tokio::test]
+async fn a_semicolon_at_the_end_hides_the_value() {
+    shown_on_each_python(&[
+        ("1;", ""),
+        ("x = 2; x", "2"),
+        ("x = 3; x;  # hidden", ""),
+        ("(\n4\n);\n# a comment;\n", ""),
+        ("5  # ;", "5"),
+        ("';'", "';'"),
+        ("'é' + '''\n;''';", ""),
+        ("import asyncio\nawait asyncio.sleep(0, 6);", ""),
+        // What was not shown is not the last value either.
+        ("7", "7"),
+        ("8;", ""),
+        ("_", "7"),
+    ])
+    .await;
 }

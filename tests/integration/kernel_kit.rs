@@ -32,11 +32,22 @@ impl Kernel {
         Self::start_as(|_| {})
     }
 
+    pub fn start_on(its_python: &Path) -> Self {
+        Self::start_by(|place, file| command_on(place, file, its_python))
+    }
+
     pub fn start_as(change: impl FnOnce(&mut Command)) -> Self {
+        Self::start_by(|place, file| {
+            let mut command = command(place, file);
+            change(&mut command);
+            command
+        })
+    }
+
+    fn start_by(command: impl FnOnce(&Place, &Path) -> Command) -> Self {
         let place = Place::new();
         let file = place.work().join("k.json");
         let mut command = command(&place, &file);
-        change(&mut command);
         let mut child = command.spawn().unwrap();
         // Said once the file is there.
         let line = first_line(&mut child);
@@ -114,11 +125,15 @@ impl Kernel {
 
 /// `warmcell kernel` with the default Python.
 pub fn command(place: &Place, file: &Path) -> Command {
+    command_on(place, file, python())
+}
+
+fn command_on(place: &Place, file: &Path, its_python: &Path) -> Command {
     let mut command = place.warmcell(&["kernel", "-f"]);
     command
         .arg(file)
         .arg("--python")
-        .arg(python())
+        .arg(its_python)
         .stderr(Stdio::piped());
     command
 }

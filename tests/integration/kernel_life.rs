@@ -36,12 +36,12 @@ async fn a_shutdown_request_ends_the_kernel_and_everybody_is_told() {
         assert_eq!(reply.parent, header);
         assert_eq!(reply.kind(), "shutdown_reply");
         assert_eq!(reply.content, json!({ "status": "ok", "restart": restart }));
-        let told: Vec<String> = front_end
-            .all_of(&header)
-            .iter()
-            .map(|it| it.kind().to_owned())
-            .collect();
-        assert_eq!(told, ["status", "shutdown_reply", "status"]);
+        let told = front_end.all_of(&header);
+        let kinds: Vec<&str> = told.iter().map(crate::kernel_kit::Message::kind).collect();
+        assert_eq!(kinds, ["status", "shutdown_reply", "status"]);
+        assert_eq!(told[1].content, reply.content);
+        // Clients take what they have seen already for a forgery.
+        assert_ne!(told[1].header["msg_id"], reply.header["msg_id"]);
         assert_eq!(front_end.shell.item(), None);
         kernel.ended().await;
     }

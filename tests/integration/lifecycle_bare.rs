@@ -118,6 +118,7 @@ impl Bare {
             silent: false,
             store_history: true,
             user_expressions: None,
+            origin: None,
             input: None,
         };
         let executing = tokio::time::timeout(SAFETY, self.kernel.execute(request));

@@ -260,6 +260,7 @@ async fn a_cell_that_does_not_end_within_the_grace_is_killed() {
         silent: false,
         store_history: true,
         user_expressions: None,
+        origin: None,
         input: None,
     };
     let interrupting = async {

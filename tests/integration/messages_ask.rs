@@ -40,6 +40,12 @@ class Thing:
     _hidden = 2
     def method(self): pass
 thing = Thing()
+class Table:
+    def _ipython_key_completions_(self): return ['alpha', 'beta']
+table = Table()
+import os
+os.makedirs('sub', exist_ok=True)
+for name in ('file one.txt', 'sub/in', '.hidden'): open(name, 'w').close()
 thing.inner = {'kein': 1, 'key two': 2, 3: 4, \"it's\": 5}";
         run(session, cell).await;
         let all: &[(&str, &[&str], u64)] = &[
@@ -63,6 +69,19 @@ thing.inner = {'kein': 1, 'key two': 2, 3: 4, \"it's\": 5}";
             ),
             ("import sys, zipfil", &["zipfile"], 12),
             ("lamb", &["lambda"], 0),
+            ("!l", &[], 2),
+            ("x = 1\n%ti", &[], 9),
+            ("x = 'a # b'; thi", &["thing"], 13),
+            ("# don't\nthi", &["thing"], 8),
+            ("open('s", &["sub/"], 6),
+            ("open('fi", &["file one.txt"], 6),
+            ("open(rb\"sub", &["sub/"], 8),
+            ("open('sub/", &["in"], 10),
+            ("'''\nimport js", &[], 13),
+            ("'a' + thing.me", &["method"], 12),
+            ("f'{thin", &["thing"], 3),
+            ("f'{thing} thin", &[], 2),
+            ("table['al", &["alpha"], 7),
             ("", &[], 0),
             ("3.", &[], 2),
             ("'text'.up", &[], 9),

@@ -120,6 +120,8 @@ print('printed')
             PublishedKind::Update,
             PublishedKind::Update,
             PublishedKind::Clear,
+            // A place that can be filled later.
+            PublishedKind::Display,
             PublishedKind::Display,
         ];
         assert_eq!(kinds, expected, "{version}");
@@ -134,6 +136,7 @@ print('printed')
         });
         assert_eq!(seen[2].content(), &changed, "{version}");
         assert_eq!(seen[3].content(), &json!({"wait": true}), "{version}");
+        assert_eq!(seen[4].content()["data"], json!({}), "{version}");
     })
     .await;
 }
