@@ -5,7 +5,7 @@
 //!   runs cells; - `kernels`: where they run; - `signals`: what interrupts them;
 //! - `show`: prints them; - `writer`: a stream that may block; - `streams`: those that this process
 //!   was given; - `exit`: exit codes, an interface;
-//! - `args_kernel`, `kernel`, `kernelspec`: what front ends of Jupyter find;
+//! - `args_kernel`, `kernel`, `kernelspec`, `kernelspec_place`: what front ends of Jupyter find;
 //! - `sessions`: sessions that live on (`list`, `events`: as people read them); - `serve`: the background
 //!   server.
 
@@ -19,6 +19,7 @@ mod exit;
 mod kernel;
 mod kernels;
 mod kernelspec;
+mod kernelspec_place;
 mod list;
 mod row;
 mod serve;

@@ -108,6 +108,9 @@ pub struct Settings {
     /// The environment of kernels whose caller sends none, as front ends of Jupyter do; scrubbed as any
     /// other. Default empty: then no Python is found but by name.
     pub kernel_environment: Vec<(String, String)>,
+    /// Variables that pass from a caller's environment into kernels although they are not among those
+    /// that do, by name; never the agent's own credentials. Default none.
+    pub passed_variables: Vec<String>,
     /// The limits of kernels whose caller sends none. Default none: those of this process, but for
     /// open descriptors those that it had when its [`Registry`](crate::session::Registry) was started.
     pub kernel_limits: Option<ProcessLimits>,
@@ -150,6 +153,7 @@ impl Settings {
             home: home.into(),
             runtime_dir: None,
             kernel_environment: Vec::new(),
+            passed_variables: Vec::new(),
             kernel_limits: None,
             temp_dir: None,
             limits: Limits::default(),

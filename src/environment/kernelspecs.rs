@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::kernelspec_install::OURS;
 use super::kernelspec_paths::kernelspec_folders;
+use super::kernelspec_programs::missing;
 use super::kernelspec_start::started_as;
 use crate::config::{Caller, ForeignKernel};
 use crate::jupyter::{Kernelspec, KernelspecError, MOST_KERNELSPEC_BYTES, kernelspec_name};
@@ -23,7 +24,8 @@ pub(super) const KERNEL_JSON: &str = "kernel.json";
 pub struct Kernelspecs {
     /// By name, in lower case.
     pub found: BTreeMap<String, InstalledKernelspec>,
-    /// What is wrong with those that cannot be used, a sentence each that names the file.
+    /// What is wrong with those that cannot be used, a sentence each that names the file. Those whose
+    /// program is missing are `found` all the same: front ends offer them.
     pub problems: Vec<String>,
 }
 
@@ -34,6 +36,8 @@ pub struct InstalledKernelspec {
     pub folder: PathBuf,
     /// What `kernel.json` says.
     pub spec: Kernelspec,
+    /// Why no kernel of it can start, as far as that can be seen: a program that is missing.
+    pub problem: Option<String>,
 }
 
 /// A kernel that is not ours, as it was asked for by name.
@@ -48,7 +52,7 @@ pub fn foreign_kernel(name: &str, caller: &Caller) -> Result<ForeignKernel, Unkn
     let unknown = |reason: String, specs: &Kernelspecs| UnknownKernel {
         name: name.chars().take(64).collect(),
         reason,
-        known: specs.found.keys().cloned().collect(),
+        known: usable(specs),
         folders: kernelspec_folders(caller),
     };
     let mut specs = kernelspecs(caller);
@@ -68,12 +72,18 @@ pub fn foreign_kernel(name: &str, caller: &Caller) -> Result<ForeignKernel, Unkn
         return Err(unknown(reason, &specs));
     };
     if found.is_ours() {
-        let reason = "it is Warmcell's own; leave --kernel out".to_owned();
+        let reason = "its kernels are Warmcell's own".to_owned();
         return Err(unknown(reason, &specs));
     }
     let file = found.folder.join(KERNEL_JSON);
     started_as(wanted, found, Some(caller))
         .map_err(|what| unknown(format!("{}: {what}", file.display()), &specs))
+}
+
+/// The names of those that can be used.
+fn usable(specs: &Kernelspecs) -> Vec<String> {
+    let usable = specs.found.iter().filter(|(_, it)| it.problem.is_none());
+    usable.map(|(name, _)| name.clone()).collect()
 }
 
 /// A kernel that was asked for by name and cannot be had.
@@ -132,6 +142,19 @@ pub fn kernelspecs(caller: &Caller) -> Kernelspecs {
     for folder in kernelspec_folders(caller) {
         specs.look_into(&folder, &mut taken);
     }
+    let mut problems = Vec::new();
+    for found in specs.found.values_mut() {
+        found.problem = missing(found, caller);
+        problems.extend(
+            found
+                .problem
+                .as_ref()
+                .map(|it| (found.folder.clone(), it.clone())),
+        );
+    }
+    for (folder, problem) in problems {
+        specs.problem(&folder.join(KERNEL_JSON), &problem);
+    }
     specs
 }
 
@@ -187,8 +210,13 @@ impl Kernelspecs {
                 if spec.display_name.is_empty() {
                     spec.display_name.clone_from(&name);
                 }
-                self.found
-                    .insert(name, InstalledKernelspec { folder, spec });
+                let problem = None;
+                let installed = InstalledKernelspec {
+                    folder,
+                    spec,
+                    problem,
+                };
+                self.found.insert(name, installed);
             }
             Err(error) => self.problem(file, &error.to_string()),
         }

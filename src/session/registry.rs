@@ -214,6 +214,7 @@ impl Registry {
             tool_variables: tools.variables(),
             sources: self.sources.folder.clone(),
             limits: self.settings.kernel_limits.clone(),
+            passed: self.settings.passed_variables.clone(),
         };
         let starter = Starter::new(means, caller);
         let page = self.ledger.as_ref().map(|ledger| Page::new(ledger, &name));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::{Caller, Had, ProcessLimits};
-use crate::environment::{Candidate, Interpreter, candidates, scrub, with_harmless_programs};
+use crate::environment::{Candidate, Interpreter, candidates, scrub_but, with_harmless_programs};
 use crate::kernel::{FrameBudget, Kernel};
 use crate::provisioner::{KernelRequest, ProvisionError, Provisioner};
 
@@ -32,6 +32,8 @@ pub(super) struct Means {
     pub(super) sources: PathBuf,
     /// The limits of kernels whose caller sends none.
     pub(super) limits: Option<ProcessLimits>,
+    /// Variables that pass because they were named.
+    pub(super) passed: Vec<String>,
 }
 
 /// An environment.
@@ -47,13 +49,8 @@ struct Environments {
 
 /// Makes the environments from the caller's: scrubbed, with what keeps programs from waiting for a
 /// person; for kernels also what tool calls need.
-fn environments(
-    caller: &Caller,
-    place: &Path,
-    tool_variables: &[(String, String)],
-    sources: &Path,
-) -> Environments {
-    let scrubbed = scrub(caller.environment.iter().cloned());
+fn environments(caller: &Caller, place: &Path, means: &Means) -> Environments {
+    let scrubbed = scrub_but(caller.environment.iter().cloned(), &means.passed);
     if !scrubbed.dropped.is_empty() {
         let mut names = scrubbed.dropped;
         names.sort_unstable();
@@ -67,8 +64,8 @@ fn environments(
     kept.push(("PWD".to_owned(), place.display().to_string()));
     let commands = with_harmless_programs(kept);
     let mut kernel = commands.clone();
-    kernel.extend_from_slice(tool_variables);
-    let tools = sources.join("tools").display().to_string();
+    kernel.extend_from_slice(&means.tool_variables);
+    let tools = means.sources.join("tools").display().to_string();
     match kernel.iter_mut().find(|(name, _)| name == "PYTHONPATH") {
         Some((_, path)) if !path.is_empty() => *path = format!("{path}:{tools}"),
         Some((_, path)) => *path = tools,
@@ -89,7 +86,7 @@ impl Starter {
     }
 
     fn with(means: Arc<Means>, caller: &Caller, place: &Path) -> Self {
-        let made = environments(caller, place, &means.tool_variables, &means.sources);
+        let made = environments(caller, place, &means);
         Self {
             request: KernelRequest {
                 candidates: candidates(caller),

@@ -1,0 +1,48 @@
+//! Whether the programs are there that a kernelspec names.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::interpreter::on_path;
+use super::kernelspecs::InstalledKernelspec;
+use crate::config::Caller;
+
+/// What is missing for a kernel of this kernelspec, as it goes on after its file's name; `None` if
+/// nothing is known to be.
+///
+/// Looks at the file system (a few blocking calls), runs nothing.
+pub(super) fn missing(installed: &InstalledKernelspec, caller: &Caller) -> Option<String> {
+    let program = installed.spec.argv.first()?;
+    if let Some(what) = absent(program, caller) {
+        return Some(format!("its program {what}"));
+    }
+    let python = installed.own_python()?;
+    let what = absent(python.to_str()?, caller)?;
+    Some(format!("the Python that it names, {what}"))
+}
+
+/// What is wrong with a program, its name first.
+fn absent(program: &str, caller: &Caller) -> Option<String> {
+    // Who starts it puts something there.
+    if program.contains('{') {
+        return None;
+    }
+    if !program.contains('/') {
+        // Of Pythons that are named like this Jupyter takes its own.
+        let is_there = is_a_python(program) || on_path(caller, Path::new(program)).is_some();
+        return (!is_there).then(|| format!("{program}, is not on PATH"));
+    }
+    match caller.cwd.join(program).metadata() {
+        Err(error) => Some(format!("{program}, is not there ({error})")),
+        Ok(found) if !found.is_file() || found.permissions().mode() & 0o111 == 0 => {
+            Some(format!("{program}, cannot be run: it is no program"))
+        }
+        Ok(_) => None,
+    }
+}
+
+/// `python`, `python3`, `python3.11`
+fn is_a_python(name: &str) -> bool {
+    let version = name.strip_prefix("python");
+    version.is_some_and(|it| it.bytes().all(|it| it == b'.' || it.is_ascii_digit()))
+}
