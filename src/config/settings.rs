@@ -124,8 +124,11 @@ pub struct Settings {
     pub max_stderr_bytes: usize,
     /// The time limit of one `terminal` call; default 180 s.
     pub terminal_timeout: Duration,
-    /// How long an orderly end may take; default 1 s.
+    /// How long an orderly end may take; default 1 s. Kernels that are not ours have 3 s at least.
     pub end_grace: Duration,
+    /// Whether a kernel that is lost with its cell is followed by the next at once; else the next cell
+    /// starts it. Default true.
+    pub restarts: bool,
     /// How long a cell may take to end that is interrupted and whose policy is to keep the kernel;
     /// then that is killed. It may go beyond the cell's time limit by that. Default 3 s.
     pub interrupt_grace: Duration,
@@ -161,6 +164,7 @@ impl Settings {
             max_stderr_bytes: STDERR_WINDOW_BYTES,
             terminal_timeout: Duration::from_secs(180),
             end_grace: Duration::from_secs(1),
+            restarts: true,
             interrupt_grace: Duration::from_secs(3),
             kernel_idle_timeout: Some(Duration::from_secs(1_800)),
             ledger: None,

@@ -110,6 +110,7 @@ pub(super) async fn reset(
     let (kernel, error) = match reset.successor {
         None => ("none", None),
         Some(Successor::Started) => ("fresh", None),
+        Some(Successor::Unwanted) => ("none", None),
         Some(Successor::Starting) => ("starting", None),
         Some(Successor::Failed(reason)) => ("none", Some(reason)),
     };

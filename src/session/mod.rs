@@ -27,6 +27,7 @@ mod interrupting;
 mod keeper;
 mod ledger;
 mod name;
+mod orderly;
 mod page;
 mod presence;
 mod record;

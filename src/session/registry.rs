@@ -240,6 +240,7 @@ impl Registry {
                 stderr: self.settings.max_stderr_bytes,
             },
             end_grace: self.settings.end_grace,
+            restarts: self.settings.restarts,
             interrupt_grace: self.settings.interrupt_grace,
             kernel_idle_timeout: self.settings.kernel_idle_timeout,
             census: self.census.clone(),

@@ -49,8 +49,14 @@ struct Environments {
 
 /// Makes the environments from the caller's: scrubbed, with what keeps programs from waiting for a
 /// person; for kernels also what tool calls need.
-fn environments(caller: &Caller, place: &Path, means: &Means) -> Environments {
-    let scrubbed = scrub_but(caller.environment.iter().cloned(), &means.passed);
+fn environments(
+    caller: &Caller,
+    place: &Path,
+    passed: &[String],
+    tool_variables: &[(String, String)],
+    sources: &Path,
+) -> Environments {
+    let scrubbed = scrub_but(caller.environment.iter().cloned(), passed);
     if !scrubbed.dropped.is_empty() {
         let mut names = scrubbed.dropped;
         names.sort_unstable();
@@ -64,8 +70,8 @@ fn environments(caller: &Caller, place: &Path, means: &Means) -> Environments {
     kept.push(("PWD".to_owned(), place.display().to_string()));
     let commands = with_harmless_programs(kept);
     let mut kernel = commands.clone();
-    kernel.extend_from_slice(&means.tool_variables);
-    let tools = means.sources.join("tools").display().to_string();
+    kernel.extend_from_slice(tool_variables);
+    let tools = sources.join("tools").display().to_string();
     match kernel.iter_mut().find(|(name, _)| name == "PYTHONPATH") {
         Some((_, path)) if !path.is_empty() => *path = format!("{path}:{tools}"),
         Some((_, path)) => *path = tools,
@@ -86,7 +92,13 @@ impl Starter {
     }
 
     fn with(means: Arc<Means>, caller: &Caller, place: &Path) -> Self {
-        let made = environments(caller, place, &means);
+        let made = environments(
+            caller,
+            place,
+            &means.passed,
+            &means.tool_variables,
+            &means.sources,
+        );
         Self {
             request: KernelRequest {
                 candidates: candidates(caller),
@@ -197,7 +209,7 @@ mod tests {
             kernel: None,
         };
         let tools = vec![("HERMES_RPC_SOCKET".to_owned(), "/s".to_owned())];
-        let made = environments(&caller, Path::new("/place"), &tools, Path::new("/src"));
+        let made = environments(&caller, Path::new("/place"), &[], &tools, Path::new("/src"));
         let kernel = |name: &str| {
             let all: Vec<_> = made.kernel.iter().filter(|(n, _)| n == name).collect();
             assert!(all.len() < 2, "{name} stands twice");

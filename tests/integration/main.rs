@@ -33,6 +33,7 @@ mod foreign_command;
 mod foreign_hostile;
 mod foreign_kit;
 mod foreign_messages;
+mod foreign_odd;
 mod foreign_start;
 mod frames;
 mod frontends;
