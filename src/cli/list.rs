@@ -155,15 +155,12 @@ pub(super) fn show(session: &Value) -> io::Result<()> {
     ];
     if session.get("kernel_pid").is_some() {
         // The process of one that is not ours is the bridge in front of it.
-        let (process, what) = match session.get("kernel") {
-            Some(name) => (
-                "bridge process",
-                format!("the kernelspec {}", shown(Some(name))),
-            ),
-            None => {
-                let (version, executable) = (text("/python/version"), text("/python/executable"));
-                ("process", format!("Python {version} ({executable})"))
-            }
+        let (process, what) = if let Some(name) = session.get("kernel") {
+            let name = shown(Some(name));
+            ("bridge process", format!("the kernelspec {name}"))
+        } else {
+            let (version, executable) = (text("/python/version"), text("/python/executable"));
+            ("process", format!("Python {version} ({executable})"))
         };
         let (pid, number) = (text("/kernel_pid"), text("/generation"));
         let kernel = format!("{process} {pid}, number {number} of the session, {what}");

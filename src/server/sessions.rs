@@ -108,9 +108,8 @@ pub(super) async fn reset(
     body::parsed(&manager, body, order::nothing).await?;
     let reset = manager.existing(&name)?.reset().await;
     let (kernel, error) = match reset.successor {
-        None => ("none", None),
+        None | Some(Successor::Unwanted) => ("none", None),
         Some(Successor::Started) => ("fresh", None),
-        Some(Successor::Unwanted) => ("none", None),
         Some(Successor::Starting) => ("starting", None),
         Some(Successor::Failed(reason)) => ("none", Some(reason)),
     };
