@@ -13,7 +13,14 @@ use crate::config::Caller;
 /// Looks at the file system (a few blocking calls), runs nothing.
 pub(super) fn missing(installed: &InstalledKernelspec, caller: &Caller) -> Option<String> {
     let program = installed.spec.argv.first()?;
-    if let Some(what) = absent(program, caller) {
+    // Where a path leads that is not absolute, and a name that is looked up on a PATH of the
+    // kernelspec's own, shows where the kernel is started.
+    let shows_later = if program.contains('/') {
+        !program.starts_with('/')
+    } else {
+        installed.spec.env.contains_key("PATH")
+    };
+    if !shows_later && let Some(what) = absent(program, caller) {
         return Some(format!("its program {what}"));
     }
     let python = installed.own_python()?;

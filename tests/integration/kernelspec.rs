@@ -267,12 +267,20 @@ fn a_kernelspec_whose_program_is_missing_is_listed_with_what_is_wrong() {
     let place = Place::new();
     let kernels = place.work().join(".local/share/jupyter/kernels");
     foreign(&kernels, "gone", &["/nope/kern", "{connection_file}"]);
+    let elsewhere = foreign(&kernels, "elsewhere", &[]);
+    let on_a_path_of_its_own = json!({ "argv": ["kern"], "env": { "PATH": "/opt/kern" } });
+    fs::write(
+        elsewhere.join("kernel.json"),
+        on_a_path_of_its_own.to_string(),
+    )
+    .unwrap();
     foreign(&kernels, "no-program", &["/etc/passwd"]);
     foreign(&kernels, "unknown", &["no-such-program"]);
     for (name, program) in [
         ("fine", "sh"),
         ("python", "python3.999"),
         ("own", "{prefix}/k"),
+        ("later", "./k"),
     ] {
         foreign(&kernels, name, &[program]);
     }
@@ -305,7 +313,10 @@ fn a_kernelspec_whose_program_is_missing_is_listed_with_what_is_wrong() {
     assert_eq!(err.lines().count(), 4, "{err}");
     // Where a kernel is asked for that cannot be had, those are not among what there is.
     let (_, err) = said(&mut place.warmcell(&["exec", "--kernel", "nope", "1"]), 2);
-    assert!(err.contains("there are fine, own, python ("), "{err}");
-    let (_, err) = said(&mut place.warmcell(&["exec", "--kernel", "gone", "1"]), 2);
-    assert!(err.contains("/nope/kern, is not there"), "{err}");
+    assert!(
+        err.contains("there are elsewhere, fine, later, own, python ("),
+        "{err}"
+    );
+    let (_, err) = said(&mut place.warmcell(&["exec", "--kernel", "gone", "1"]), 125);
+    assert!(err.contains("/nope/kern"), "{err}");
 }
