@@ -21,14 +21,15 @@ pub(super) fn missing(installed: &InstalledKernelspec, caller: &Caller) -> Optio
         installed.spec.env.contains_key("PATH")
     };
     if !shows_later && let Some(what) = absent(program, caller) {
-        return Some(format!("its program {what}"));
+        return Some(format!("its program {program} {what}"));
     }
     let python = installed.own_python()?;
-    let what = absent(python.to_str()?, caller)?;
-    Some(format!("the Python that it names, {what}"))
+    let python = python.to_str()?;
+    let what = absent(python, caller)?;
+    Some(format!("the Python that it names, {python}, {what}"))
 }
 
-/// What is wrong with a program, its name first.
+/// What is wrong with a program, as it goes on after its name.
 fn absent(program: &str, caller: &Caller) -> Option<String> {
     // Who starts it puts something there.
     if program.contains('{') {
@@ -37,12 +38,12 @@ fn absent(program: &str, caller: &Caller) -> Option<String> {
     if !program.contains('/') {
         // Of Pythons that are named like this Jupyter takes its own.
         let is_there = is_a_python(program) || on_path(caller, Path::new(program)).is_some();
-        return (!is_there).then(|| format!("{program}, is not on PATH"));
+        return (!is_there).then(|| "is not on PATH".to_owned());
     }
     match caller.cwd.join(program).metadata() {
-        Err(error) => Some(format!("{program}, is not there ({error})")),
+        Err(error) => Some(format!("is not there ({error})")),
         Ok(found) if !found.is_file() || found.permissions().mode() & 0o111 == 0 => {
-            Some(format!("{program}, cannot be run: it is no program"))
+            Some("cannot be run: it is no program".to_owned())
         }
         Ok(_) => None,
     }

@@ -303,9 +303,9 @@ fn a_kernelspec_whose_program_is_missing_is_listed_with_what_is_wrong() {
         assert!(out.contains(&format!("  {name} ")), "{name}: {out}");
     }
     for sentence in [
-        "gone/kernel.json: its program /nope/kern, is not there",
-        "no-program/kernel.json: its program /etc/passwd, cannot be run",
-        "unknown/kernel.json: its program no-such-program, is not on PATH",
+        "gone/kernel.json: its program /nope/kern is not there",
+        "no-program/kernel.json: its program /etc/passwd cannot be run",
+        "unknown/kernel.json: its program no-such-program is not on PATH",
         "ours/kernel.json: the Python that it names, ",
     ] {
         assert!(err.contains(sentence), "{sentence}: {err}");
