@@ -30,7 +30,7 @@ fn sessions(kernel: &Kernel) -> Vec<(String, String)> {
     all.as_array().unwrap().iter().map(one).collect()
 }
 
-async fn stop(kernel: &Kernel) {
+fn stop(kernel: &Kernel) {
     let stopped = finish(&mut kernel.place.warmcell(&["serve", "--stop"]));
     assert!(stopped.status.success(), "{}", text(&stopped.stderr));
 }
@@ -60,7 +60,7 @@ async fn a_cell_runs_in_the_manager_that_holds_its_session() {
     let (code, out, err) = exec(&kernel, &["other", "'x' in dir()"]);
     assert_eq!((code, out.as_str()), (0, "False\n"), "{err}");
     assert!(err.contains("session other is new"), "{err}");
-    stop(&kernel).await;
+    stop(&kernel);
     kernel.close().await;
 }
 
@@ -105,7 +105,7 @@ async fn a_name_that_several_managers_hold_is_refused_with_who_they_are() {
     assert_eq!(child.ended().await, Some(0));
     let (code, out, err) = exec(&kernel, &["s", "3"]);
     assert_eq!((code, out.as_str()), (0, "3\n"), "{err}");
-    stop(&kernel).await;
+    stop(&kernel);
     kernel.close().await;
 }
 
@@ -139,6 +139,6 @@ async fn a_manager_that_does_not_answer_keeps_new_names_closed_and_no_other() {
     kernel.signal(Signal::CONT);
     let (code, out, err) = exec(&kernel, &["new", "2"]);
     assert_eq!((code, out.as_str()), (0, "2\n"), "{err}");
-    stop(&kernel).await;
+    stop(&kernel);
     kernel.close().await;
 }
