@@ -18,7 +18,8 @@ second one within 3 s kills the Python. The kernel ends on a shutdown_request, w
 started it is gone, or on SIGTERM, and leaves nothing behind.
 
 Settings of IPython's (`--Class.name=value`), which some front ends give to every kernel named python3, are \
-passed over.";
+passed over. Further words, which Jupyter hands on from its own command line (`jupyter run --kernel \
+warmcell s.py`), are ignored, and told on stderr.";
 
 /// The words of a command line without what front ends add for IPython: nbclient gives a kernel that
 /// bears the name python3 `--HistoryManager.hist_file=:memory:`, whatever it is.
@@ -57,9 +58,18 @@ pub(super) struct KernelArguments {
     #[arg(short = 'f', long = "file", value_name = "CONNECTION_FILE")]
     pub(super) file: PathBuf,
 
-    /// The Python to use; no other is tried. Otherwise that of `VIRTUAL_ENV`, else python3 on PATH.
+    /// The Python to use; no other is tried. Otherwise that of `VIRTUAL_ENV`, else the one in which the
+    /// front end runs that has started this, else python3 on PATH.
     #[arg(long, value_name = "PATH")]
     pub(super) python: Option<PathBuf>,
+
+    /// The folder of the kernelspec by which this was started: variables that its `env` sets reach cells.
+    #[arg(long, value_name = "DIR")]
+    pub(super) kernelspec: Option<PathBuf>,
+
+    /// What Jupyter hands on from its own command line.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    pub(super) ignored: Vec<OsString>,
 }
 
 const CHECK_HELP: &str = "\
@@ -131,6 +141,8 @@ pub(super) enum KernelspecCommand {
     List(KernelspecList),
     /// Make Warmcell a choice in Jupyter's front ends.
     Install(KernelspecInstall),
+    /// Take a kernelspec of Warmcell's away again; those of others are left as they are.
+    Remove(KernelspecRemove),
 }
 
 /// The arguments of `warmcell kernelspec list`.
@@ -141,20 +153,38 @@ pub(super) struct KernelspecList {
     pub(super) json: bool,
 }
 
-/// The arguments of `warmcell kernelspec install`.
+/// Where a kernelspec is.
 #[derive(Debug, Args)]
-pub(super) struct KernelspecInstall {
-    /// For this user; so it is too if no place is named.
+pub(super) struct KernelspecPlace {
+    /// For this user.
     #[arg(long, conflicts_with_all = ["sys_prefix", "prefix"])]
     pub(super) user: bool,
 
-    /// For those who use the active Python environment (`VIRTUAL_ENV`, `CONDA_PREFIX`, that of python3 on PATH).
+    /// In the Python environment that is active (`VIRTUAL_ENV`, `CONDA_PREFIX`), else that of python3 on PATH.
     #[arg(long, conflicts_with = "prefix")]
     pub(super) sys_prefix: bool,
 
     /// In DIR/share/jupyter/kernels.
     #[arg(long, value_name = "DIR")]
     pub(super) prefix: Option<PathBuf>,
+}
+
+const INSTALL_HELP: &str = "\
+Without a place it is for this user, as with --user.
+
+Which Python its kernels run is told. With --sys-prefix and --prefix it is that of the environment in which it is \
+installed, if there is one. With --user it is not fixed: that of the environment that is active where a front end \
+is started (VIRTUAL_ENV), else the one in which the front end itself runs, else python3 on PATH. --python fixes it.
+
+The variables that `env` in its kernel.json sets reach cells, whatever their names, but for the agent's own \
+credentials; all else of the environment is scrubbed as always.";
+
+/// The arguments of `warmcell kernelspec install`.
+#[derive(Debug, Args)]
+#[command(after_help = INSTALL_HELP)]
+pub(super) struct KernelspecInstall {
+    #[command(flatten)]
+    pub(super) place: KernelspecPlace,
 
     /// The name by which the kernel is asked for; `python3` takes the place of ipykernel's.
     #[arg(long, default_value = "warmcell")]
@@ -164,9 +194,19 @@ pub(super) struct KernelspecInstall {
     #[arg(long, value_name = "TEXT", default_value = "Python (Warmcell)")]
     pub(super) display_name: String,
 
-    /// The Python of its kernels. Otherwise that of the front end's environment.
+    /// The Python of its kernels; it is tried once.
     #[arg(long, value_name = "PATH")]
     pub(super) python: Option<PathBuf>,
+}
+
+/// The arguments of `warmcell kernelspec remove`.
+#[derive(Debug, Args)]
+pub(super) struct KernelspecRemove {
+    /// Its name.
+    pub(super) name: String,
+
+    #[command(flatten)]
+    pub(super) place: KernelspecPlace,
 }
 
 #[cfg(test)]

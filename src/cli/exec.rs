@@ -130,7 +130,9 @@ async fn exec(
                 return Err(with_advice(arguments, named.as_deref(), sentence));
             }
             possible(arguments, named.as_deref(), cells.len())?;
-            Ok((cells, surroundings::caller(arguments)?, grant(arguments)?))
+            let (caller, grant) = (surroundings::caller(arguments)?, grant(arguments)?);
+            with_tools(&caller, &grant)?;
+            Ok((cells, caller, grant))
         })
         .map_err(|sentence| (ErrorClass::Usage, sentence));
     let started = match prepared {
@@ -231,6 +233,8 @@ async fn start_kernels(
     let settings = Settings {
         // Between its cells it may wait for a slow reader, as long as that takes.
         kernel_idle_timeout: None,
+        // A cell that has cost its kernel is the last.
+        restarts: false,
         ..surroundings::settings()
     };
     let registry = Registry::start(settings).await.map_err(failed)?;
@@ -263,6 +267,18 @@ fn grant(arguments: &ExecArguments) -> Result<Grant, String> {
         Ok(()) => Ok(grant),
         Err(error) => Err(format!("--tools: {error}")),
     }
+}
+
+/// Whether the kernel that was asked for can have the tools that were.
+fn with_tools(caller: &Caller, grant: &Grant) -> Result<(), String> {
+    let other = caller.kernel.as_ref().filter(|it| it.is_another_language());
+    let Some(kernel) = other.filter(|_| grant.names_some()) else {
+        return Ok(());
+    };
+    Err(format!(
+        "--tools: cells of the kernel {} are {}, and only Python can call tools; leave them out",
+        kernel.name, kernel.language
+    ))
 }
 
 async fn refuse(

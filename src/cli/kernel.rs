@@ -11,11 +11,14 @@ use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::args_kernel::KernelArguments;
+use super::list::clean;
 use super::{exit, surroundings};
 use crate::bridge::{
     BridgeError, JupyterKernel, KernelEnd, Listeners, OwnFile, make_connection, read_connection,
 };
+use crate::client::ClientError;
 use crate::config::Settings;
+use crate::environment::own_variables;
 use crate::folders::door_folders;
 use crate::jupyter::Signer;
 use crate::process::{Pidfd, in_a_thread};
@@ -30,8 +33,18 @@ const PARENT: &str = "JPY_PARENT_PID";
 
 /// Runs the command; its exit code.
 pub(super) fn main(arguments: &KernelArguments) -> ExitCode {
-    if let Some(sentence) = surroundings::hide_secrets_but(&[PARENT]) {
+    let spec = arguments.kernelspec.as_deref();
+    let passed = spec.map(own_variables).unwrap_or_default();
+    if let Some(sentence) = surroundings::hide_secrets_but(&[PARENT], &passed) {
         say(&sentence);
+    }
+    if !arguments.ignored.is_empty() {
+        let words = arguments.ignored.iter();
+        let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        say(&clean(&format!(
+            "ignored, as a kernel of Jupyter's ignores what it does not know: {}",
+            words.join(" ")
+        )));
     }
     let built = runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
@@ -39,7 +52,7 @@ pub(super) fn main(arguments: &KernelArguments) -> ExitCode {
         .build();
     let code = match built {
         Ok(runtime) => {
-            let code = runtime.block_on(run(arguments));
+            let code = runtime.block_on(run(arguments, passed));
             runtime.shutdown_timeout(Duration::from_millis(100));
             code
         }
@@ -66,16 +79,18 @@ fn unavailable(error: impl std::fmt::Display) -> Refused {
     (exit::UNAVAILABLE, error.to_string())
 }
 
-async fn run(arguments: &KernelArguments) -> Result<(), Refused> {
+async fn run(arguments: &KernelArguments, passed: Vec<String>) -> Result<(), Refused> {
     // From here on a signal does what it is to do.
     let signals = Signals::new().map_err(|error| {
         let sentence = format!("cannot watch for signals: {error}");
         (exit::UNAVAILABLE, sentence)
     })?;
-    let parent = parent().map_err(unavailable)?;
+    let front_end = surroundings::number(PARENT);
+    let parent = front_end.map(watched).transpose().map_err(unavailable)?;
     let settings = Settings {
         // Somebody is always connected, or may be again.
         kernel_idle_timeout: None,
+        passed_variables: passed,
         ..surroundings::settings()
     };
     // A home that cannot be written to costs the log, nothing else.
@@ -98,17 +113,26 @@ async fn run(arguments: &KernelArguments) -> Result<(), Refused> {
     };
     let folders = door_folders(settings.runtime_dir.as_deref(), &settings.home);
     let home = settings.home.clone();
-    let caller = surroundings::kernel_caller(arguments.python.as_ref())
+    let caller = surroundings::kernel_caller(arguments.python.as_ref(), front_end)
         .map_err(|sentence| (exit::UNAVAILABLE, sentence))?;
     let registry = Arc::new(Registry::start(settings).await.map_err(unavailable)?);
-    let served = match registry.session(&session_name(&arguments.file), &caller) {
+    let mut name = session_name(&arguments.file);
+    // A front end's files have names of their own; one that was named by hand may be taken.
+    if reached.own_file.is_some() && is_taken(&name).await {
+        let own = own_name();
+        say(&format!(
+            "its session is called {own}: another manager has one called {name}"
+        ));
+        name = own;
+    }
+    let served = match registry.session(&name, &caller) {
         Ok(session) => {
             let manager = Manager::new(Arc::clone(&registry), "kernel", surroundings::user(), home);
             let door = Door::open(&manager, &folders);
             if let Err(error) = &door {
                 tracing::warn!(%error, "nobody finds the session of this kernel");
             }
-            let end = serve(reached, &session, &manager, signals, parent).await;
+            let end = serve(arguments, reached, &session, &manager, signals, parent).await;
             drop(door);
             end
         }
@@ -130,10 +154,6 @@ impl Reached {
     fn anywhere(path: &Path) -> Result<Self, BridgeError> {
         let (listeners, connection) = Listeners::anywhere("warmcell")?;
         let own_file = make_connection(path, &connection)?;
-        let path_shown = path.display();
-        say(&format!(
-            "`jupyter console --existing {path_shown}` connects; SIGTERM or a shutdown_request ends it"
-        ));
         let signer = connection
             .signer()
             .map_err(|source| BridgeError::Connection {
@@ -149,6 +169,7 @@ impl Reached {
 }
 
 async fn serve(
+    arguments: &KernelArguments,
     reached: Reached,
     session: &Session,
     manager: &Arc<Manager>,
@@ -160,9 +181,22 @@ async fn serve(
         signer,
         own_file,
     } = reached;
-    let starting = session.clone();
-    // What is wrong with it the first cell says.
-    tokio::spawn(async move { drop(starting.start().await) });
+    if own_file.is_some() {
+        // Nobody is connected yet: whoever has started this by hand is told here what is wrong.
+        let started = tokio::select! {
+            started = session.start() => started,
+            () = signals.end(session) => return Ok(()),
+        };
+        started.map_err(|outcome| unavailable(outcome.error.unwrap_or_default()))?;
+        say(&format!(
+            "`jupyter console --existing {}` connects; SIGTERM or a shutdown_request ends it",
+            arguments.file.display()
+        ));
+    } else {
+        let starting = session.clone();
+        // What is wrong with it the first cell says: there a person reads it.
+        tokio::spawn(async move { drop(starting.start().await) });
+    }
     let kernel = JupyterKernel::start(listeners, signer, session.clone(), manager.frontends());
     let stop = async {
         let parent_gone = async {
@@ -185,12 +219,9 @@ async fn serve(
     }
 }
 
-/// Who has started this kernel; `None` if nobody says so.
-fn parent() -> Result<Option<Pidfd>, String> {
-    let Some(pid) = surroundings::number(PARENT) else {
-        return Ok(None);
-    };
-    Pidfd::open(pid).map(Some).map_err(|error| {
+/// Who has started this kernel.
+fn watched(pid: u32) -> Result<Pidfd, String> {
+    Pidfd::open(pid).map_err(|error| {
         format!("the front end, process {pid} ({PARENT}), cannot be watched ({error}): it is gone")
     })
 }
@@ -201,7 +232,18 @@ fn session_name(file: &Path) -> String {
     if SessionName::parse(&stem).is_ok() && !stem.contains('/') {
         return stem.into_owned();
     }
+    own_name()
+}
+
+/// A name that no other process has.
+fn own_name() -> String {
     format!("kernel-{}", std::process::id())
+}
+
+/// Whether another manager holds a session of this name.
+async fn is_taken(name: &str) -> bool {
+    let holder = surroundings::home().holder(name, None).await;
+    matches!(holder, Ok(_) | Err(ClientError::Ambiguous { .. }))
 }
 
 /// What signals do: SIGINT interrupts the cell that runs, the others end the kernel.

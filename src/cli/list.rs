@@ -27,7 +27,7 @@ pub(super) fn list(managers: &[Found], is_json: bool) -> io::Result<u8> {
         return Ok(0);
     }
     let mut rows =
-        vec![["SESSION", "STATE", "CELLS", "KERNEL", "PYTHON", "MANAGER"].map(str::to_owned)];
+        vec![["SESSION", "STATE", "CELLS", "KERNEL", "PROCESS", "MANAGER"].map(str::to_owned)];
     for manager in managers.iter().filter(|it| it.sessions.is_ok()) {
         rows.extend(sessions_of(manager).iter().map(row));
     }
@@ -75,11 +75,12 @@ fn row(session: &Value) -> [String; 6] {
         text("/name"),
         text("/state"),
         text("/cells"),
-        text("/kernel_pid"),
-        match session.get("kernel") {
-            Some(name) => shown(Some(name)),
-            None => text("/python/version"),
+        match (session.get("kernel"), text("/python/version")) {
+            (Some(name), _) => shown(Some(name)),
+            (None, version) if version == NOTHING => version,
+            (None, version) => format!("Python {version}"),
         },
+        text("/kernel_pid"),
         manager,
     ]
 }
@@ -152,19 +153,16 @@ pub(super) fn show(session: &Value) -> io::Result<()> {
         ),
     ];
     if session.get("kernel_pid").is_some() {
-        let what = match session.get("kernel") {
-            Some(name) => format!("the kernelspec {}", shown(Some(name))),
-            None => format!(
-                "Python {} ({})",
-                text("/python/version"),
-                text("/python/executable")
-            ),
+        // The process of one that is not ours is the bridge in front of it.
+        let (process, what) = if let Some(name) = session.get("kernel") {
+            let name = shown(Some(name));
+            ("bridge process", format!("the kernelspec {name}"))
+        } else {
+            let (version, executable) = (text("/python/version"), text("/python/executable"));
+            ("process", format!("Python {version} ({executable})"))
         };
-        let kernel = format!(
-            "process {}, number {} of the session, {what}",
-            text("/kernel_pid"),
-            text("/generation"),
-        );
+        let (pid, number) = (text("/kernel_pid"), text("/generation"));
+        let kernel = format!("{process} {pid}, number {number} of the session, {what}");
         facts.push(("kernel", kernel));
     }
     if let Some(running) = session.get("running") {

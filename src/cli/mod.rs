@@ -22,6 +22,7 @@ mod flags;
 mod kernel;
 mod kernels;
 mod kernelspec;
+mod kernelspec_place;
 mod list;
 mod row;
 mod serve;

@@ -13,10 +13,10 @@ use super::flags::in_flags;
 use super::streams;
 use crate::client::Home;
 use crate::config::{Caller, Settings};
-use crate::environment::{HIDDEN, foreign_kernel, scrub};
+use crate::environment::{HIDDEN, front_end_python, named_kernel, scrub, scrub_but};
 use crate::ids::random_key;
 use crate::output::redact::Hidden;
-use crate::process::{hide_memory, mend_name, start_anew};
+use crate::process::{hide_memory, mend_name, running_program, start_anew};
 
 /// By these kernelspecs are found, and secrets known again; kernels do not see them.
 const LOOKED_UP: [&str; 6] = [
@@ -35,14 +35,14 @@ const LOOKED_UP: [&str; 6] = [
 /// It needs no mark of having been done: what is left is kept whole the next time. What a later
 /// option lets through by name must pass here too.
 pub(super) fn hide_secrets() -> Option<String> {
-    hide_secrets_but(&[])
+    hide_secrets_but(&[], &[])
 }
 
-/// The same, and these variables stay if they hold a number.
-pub(super) fn hide_secrets_but(numbers: &[&str]) -> Option<String> {
+/// The same, and these variables stay if they hold a number, and those that were named on purpose.
+pub(super) fn hide_secrets_but(numbers: &[&str], named: &[String]) -> Option<String> {
     let all = entries();
     let secrets = secrets_of(&all);
-    let (kept, dropped) = reduced_but(all, numbers);
+    let (kept, dropped) = reduced_but(all, numbers, named);
     if dropped == 0 {
         mend_name();
         return None;
@@ -108,10 +108,14 @@ fn entries() -> Vec<Vec<u8>> {
 
 /// What a cell may see of them, the first of each name, and how many entries that leaves out.
 fn reduced(entries: Vec<Vec<u8>>) -> (Vec<(OsString, OsString)>, usize) {
-    reduced_but(entries, &[])
+    reduced_but(entries, &[], &[])
 }
 
-fn reduced_but(entries: Vec<Vec<u8>>, numbers: &[&str]) -> (Vec<(OsString, OsString)>, usize) {
+fn reduced_but(
+    entries: Vec<Vec<u8>>,
+    numbers: &[&str],
+    named: &[String],
+) -> (Vec<(OsString, OsString)>, usize) {
     let total = entries.len();
     let mut kept: Vec<(OsString, OsString)> = Vec::new();
     for entry in entries {
@@ -123,7 +127,9 @@ fn reduced_but(entries: Vec<Vec<u8>>, numbers: &[&str]) -> (Vec<(OsString, OsStr
         let readable = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
         let passes = LOOKED_UP.iter().any(|it| it.as_bytes() == name)
-            || !scrub([(readable(name), readable(value))]).kept.is_empty()
+            || !scrub_but([(readable(name), readable(value))], named)
+                .kept
+                .is_empty()
             || (is_number && numbers.iter().any(|it| it.as_bytes() == name));
         if passes && kept.iter().all(|(known, _)| known.as_bytes() != name) {
             let name = OsStr::from_bytes(name).to_owned();
@@ -243,21 +249,24 @@ pub(super) fn caller(arguments: &ExecArguments) -> Result<Caller, String> {
         Some(cwd) => absolute(cwd, here)?,
         None => here?,
     };
-    let mut caller = Caller {
+    let caller = Caller {
         cwd,
         python,
         ..any_caller()
     };
-    if let Some(name) = &arguments.kernel {
-        let kernel = foreign_kernel(name, &caller)
-            .map_err(|error| format!("--kernel: {}", in_flags(&error.to_string())))?;
-        caller.kernel = Some(kernel);
-    }
-    Ok(caller)
+    let Some(name) = &arguments.kernel else {
+        return Ok(caller);
+    };
+    let kernel = named_kernel(name, &caller)
+        .map_err(|error| format!("--kernel: {}", in_flags(&error.to_string())))?;
+    Ok(kernel.asked_for_by(caller))
 }
 
-/// Who asks for the kernel of a front end: whoever has started this process.
-pub(super) fn kernel_caller(python: Option<&PathBuf>) -> Result<Caller, String> {
+/// Who asks for the kernel of a front end: whoever has started this process. `front_end` is its number.
+pub(super) fn kernel_caller(
+    python: Option<&PathBuf>,
+    front_end: Option<u32>,
+) -> Result<Caller, String> {
     let cwd = env::current_dir()
         .map_err(|error| format!("the current directory cannot be used ({error})"))?;
     let is_named_with_its_folder =
@@ -266,11 +275,17 @@ pub(super) fn kernel_caller(python: Option<&PathBuf>) -> Result<Caller, String> 
         Some(python) => Some(cwd.join(python)),
         None => python.cloned(),
     };
-    Ok(Caller {
+    let mut caller = Caller {
         cwd,
         python,
         ..any_caller()
-    })
+    };
+    if caller.python.is_none()
+        && let Some(program) = front_end.and_then(running_program)
+    {
+        caller.python = front_end_python(&program, &caller);
+    }
+    Ok(caller)
 }
 
 /// Who asks, where no cell is run: a directory that is gone costs nothing.

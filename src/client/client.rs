@@ -79,13 +79,15 @@ impl Home {
         }
     }
 
-    /// Hands a cell to the background server, which is started if there is none. The same cell is
+    /// Hands a cell to the manager that holds its session, if that is another than the background server
+    /// (a kernel of Jupyter's, say); else to that, which is started if there is none. The same cell is
     /// never handed over twice: only a server that says that it has begun nothing, or that has ended
     /// before it got the cell, is followed by another. `handing` tells whether one has it.
     ///
     /// # Errors
     ///
-    /// If no server can be had, or it refuses, does not answer, or the connection ends.
+    /// If no server can be had, or it refuses, does not answer, or the connection ends; if several
+    /// managers hold the session.
     ///
     /// # Cancel safety
     ///
@@ -97,6 +99,10 @@ impl Home {
         handing: &Handing,
     ) -> Result<Taken, ClientError> {
         let path = format!("/sessions/{}/cells", escaped(session));
+        if let Some(holder) = self.elsewhere(session).await? {
+            let connection = holder.connection().await?;
+            return holder.begin(connection, &path, order, handing).await;
+        }
         let mut attempt = 1;
         loop {
             let connection = connect_or_start(self, self.environment).await?;

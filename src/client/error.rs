@@ -84,8 +84,9 @@ pub enum ClientError {
     },
     /// There are several of that name.
     #[error(
-        "several managers have a session {name}: {}; say which with --manager",
-        managers.iter().map(one).collect::<Vec<_>>().join(", ")
+        "several managers have a session {name}: {}; `warmcell sessions` commands take --manager to say which, \
+         and `warmcell sessions close {name} --manager ID` ends one",
+        managers.iter().map(|it| format!("{} ({}, process {})", it.id, it.kind, it.pid)).collect::<Vec<_>>().join(", ")
     )]
     Ambiguous {
         /// Its name.

@@ -119,14 +119,10 @@ impl Home {
                 }
             };
             match found.sessions {
-                Ok(sessions) => {
-                    let has = sessions
-                        .iter()
-                        .any(|session| session.get("name").is_some_and(|it| it == name));
-                    if has {
-                        holders.push((found.client, info));
-                    }
+                Ok(sessions) if holds(&sessions, name) => {
+                    holders.push((found.client, info));
                 }
+                Ok(_) => {}
                 Err(error) => drop(failed.get_or_insert(error)),
             }
         }
@@ -147,6 +143,75 @@ impl Home {
         }
     }
 
+    /// The manager other than the background server that holds a session, if one does: its cells run
+    /// there, and no second one of that name is opened. Where there are no other managers this costs a
+    /// look into a folder.
+    ///
+    /// # Errors
+    ///
+    /// If several hold it, the server among them; or if one does not answer and the server does not hold
+    /// it.
+    pub(super) async fn elsewhere(&self, name: &str) -> Result<Option<Client>, ClientError> {
+        let sockets = self.folders.iter().flat_map(|folder| doors_in(folder));
+        let mut asking = JoinSet::new();
+        for socket in sockets.filter(|socket| !socket.ends_with(SERVER_SOCKET)) {
+            asking.spawn(async move { ask(&socket).await });
+        }
+        let mut holders = Vec::new();
+        let mut silent = None;
+        while let Some(one) = asking.join_next().await {
+            match one.ok().flatten() {
+                Some(Found {
+                    client,
+                    info: Ok(info),
+                    sessions: Ok(sessions),
+                }) if holds(&sessions, name) => holders.push((client, info)),
+                Some(Found {
+                    sessions: Err(error @ ClientError::Silent { .. }),
+                    ..
+                }) => silent = Some(error),
+                _ => {}
+            }
+        }
+        if holders.is_empty() && silent.is_none() {
+            return Ok(None);
+        }
+        if let Some(server) = self.server().await?
+            && let Ok(sessions) = server.sessions_within(DEADLINE).await
+            && holds(&sessions, name)
+        {
+            if holders.is_empty() {
+                return Ok(None);
+            }
+            let info = server.info().await?;
+            holders.push((server, info));
+        }
+        match (holders.pop(), silent) {
+            (Some((client, _)), _) if holders.is_empty() => Ok(Some(client)),
+            (
+                None,
+                Some(ClientError::Silent {
+                    pid,
+                    socket,
+                    seconds,
+                    ..
+                }),
+            ) => Err(ClientError::Silent {
+                pid,
+                socket,
+                seconds,
+                what: "whether it has this session is not known, so no other one is opened",
+            }),
+            (last, _) => {
+                holders.extend(last);
+                Err(ClientError::Ambiguous {
+                    name: name.to_owned(),
+                    managers: holders.into_iter().map(|(_, info)| info).collect(),
+                })
+            }
+        }
+    }
+
     /// The number of the background server's process, whether or not it answers or can be found.
     pub async fn server_pid(&self) -> Option<u32> {
         let living = Living::find(&self.address).await;
@@ -161,6 +226,11 @@ impl Home {
             ServerLock::wait_until_free(folder);
         }
     }
+}
+
+fn holds(sessions: &[Value], name: &str) -> bool {
+    let mut names = sessions.iter().filter_map(|session| session.get("name"));
+    names.any(|it| it == name)
 }
 
 /// Asks one manager; `None` if it is gone.

@@ -64,10 +64,14 @@ impl Home {
     /// May be dropped.
     pub async fn kernel(&self, session: &str) -> KernelReport {
         let look = async {
-            let Some(server) = self.server().await? else {
+            let holder = match self.elsewhere(session).await {
+                Ok(Some(holder)) => Some(holder),
+                Ok(None) | Err(_) => self.server().await?,
+            };
+            let Some(holder) = holder else {
                 return Ok(KernelReport::none());
             };
-            let sessions = server.sessions().await?;
+            let sessions = holder.sessions().await?;
             let found = sessions
                 .iter()
                 .find(|it| it.get("name").and_then(Value::as_str) == Some(session));

@@ -47,6 +47,11 @@ impl ForeignKernel {
         self.argv.iter().any(|word| word.contains(CONNECTION_FILE))
     }
 
+    /// Whether its kernelspec names another language than Python: then it has no tools.
+    pub fn is_another_language(&self) -> bool {
+        !self.language.is_empty() && !self.is_python()
+    }
+
     /// Whether its cells are Python: then it gets the tools, and tells its variables.
     pub fn is_python(&self) -> bool {
         self.language.eq_ignore_ascii_case("python")

@@ -108,6 +108,9 @@ pub struct Settings {
     /// The environment of kernels whose caller sends none, as front ends of Jupyter do; scrubbed as any
     /// other. Default empty: then no Python is found but by name.
     pub kernel_environment: Vec<(String, String)>,
+    /// Variables that pass from a caller's environment into kernels although they are not among those
+    /// that do, by name; never the agent's own credentials. Default none.
+    pub passed_variables: Vec<String>,
     /// The limits of kernels whose caller sends none. Default none: those of this process, but for
     /// open descriptors those that it had when its [`Registry`](crate::session::Registry) was started.
     pub kernel_limits: Option<ProcessLimits>,
@@ -121,8 +124,11 @@ pub struct Settings {
     pub max_stderr_bytes: usize,
     /// The time limit of one `terminal` call; default 180 s.
     pub terminal_timeout: Duration,
-    /// How long an orderly end may take; default 1 s.
+    /// How long an orderly end may take; default 1 s. Kernels that are not ours have 3 s at least.
     pub end_grace: Duration,
+    /// Whether a kernel that is lost with its cell is followed by the next at once; else the next cell
+    /// starts it. Default true.
+    pub restarts: bool,
     /// How long a cell may take to end that is interrupted and whose policy is to keep the kernel;
     /// then that is killed. It may go beyond the cell's time limit by that. Default 3 s.
     pub interrupt_grace: Duration,
@@ -150,6 +156,7 @@ impl Settings {
             home: home.into(),
             runtime_dir: None,
             kernel_environment: Vec::new(),
+            passed_variables: Vec::new(),
             kernel_limits: None,
             temp_dir: None,
             limits: Limits::default(),
@@ -157,6 +164,7 @@ impl Settings {
             max_stderr_bytes: STDERR_WINDOW_BYTES,
             terminal_timeout: Duration::from_secs(180),
             end_grace: Duration::from_secs(1),
+            restarts: true,
             interrupt_grace: Duration::from_secs(3),
             kernel_idle_timeout: Some(Duration::from_secs(1_800)),
             ledger: None,

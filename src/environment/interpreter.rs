@@ -64,13 +64,9 @@ pub fn candidates(caller: &Caller) -> Vec<Candidate> {
         .variable("VIRTUAL_ENV")
         .filter(|root| !root.is_empty())
     {
-        let bin = caller.cwd.join(root).join("bin");
-        let path = ["python", "python3"]
-            .map(|name| bin.join(name))
-            .into_iter()
-            .find(|p| p.exists());
+        let root = caller.cwd.join(root);
         found.push(Candidate {
-            path: path.unwrap_or_else(|| bin.join("python")),
+            path: python_in(&root).unwrap_or_else(|| root.join("bin/python")),
             source: "VIRTUAL_ENV",
             explicit: false,
         });
@@ -85,8 +81,17 @@ pub fn candidates(caller: &Caller) -> Vec<Candidate> {
     found
 }
 
+/// The Python of an environment, if one is there.
+///
+/// Looks at the file system (two blocking calls), runs nothing.
+pub fn python_in(prefix: &Path) -> Option<PathBuf> {
+    let bin = prefix.join("bin");
+    let named = ["python", "python3"].map(|name| bin.join(name));
+    named.into_iter().find(|path| path.exists())
+}
+
 /// A program on the caller's PATH.
-fn on_path(caller: &Caller, name: &Path) -> Option<PathBuf> {
+pub(super) fn on_path(caller: &Caller, name: &Path) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
 
     std::env::split_paths(caller.variable("PATH")?)

@@ -8,11 +8,16 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tempfile::NamedTempFile;
 
+use super::credentials::is_provider_credential;
 use super::kernelspecs::KERNEL_JSON;
 use crate::jupyter::{InterruptMode, Kernelspec, KernelspecError, kernelspec_name};
 
 /// By which our own kernelspecs are known again.
 pub(super) const OURS: &str = "warmcell";
+/// The option of our kernels that names their Python.
+pub(super) const PYTHON_OPTION: &str = "--python";
+/// What a front end puts the folder of the kernelspec in the place of.
+const RESOURCE_DIR: &str = "{resource_dir}";
 
 /// A kernelspec of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +28,7 @@ pub struct OwnKernelspec {
     pub display_name: String,
     /// The program, an absolute path.
     pub warmcell: PathBuf,
-    /// The Python of its kernels; that of the front end's environment where none is named.
+    /// The Python of its kernels; that of the front end where none is named.
     pub python: Option<PathBuf>,
 }
 
@@ -78,9 +83,11 @@ impl OwnKernelspec {
             "kernel".to_owned(),
             "-f".to_owned(),
             "{connection_file}".to_owned(),
+            "--kernelspec".to_owned(),
+            RESOURCE_DIR.to_owned(),
         ];
         if let Some(python) = &self.python {
-            argv.push("--python".to_owned());
+            argv.push(PYTHON_OPTION.to_owned());
             argv.push(text(python)?);
         }
         let mut metadata = serde_json::Map::new();
@@ -151,17 +158,30 @@ fn is_ours(folder: &Path, file: &Path) -> Result<(), InstallError> {
         Err(_missing) if fs::read_dir(folder).is_ok_and(|mut it| it.next().is_none()) => Ok(()),
         Err(_missing) => taken(folder, "it holds other files and no kernel.json"),
         Ok(found) if !found.is_file() => taken(file, "it is no file"),
-        Ok(_) => {
-            let spec = fs::read(file)
-                .ok()
-                .and_then(|bytes| Kernelspec::parse(&bytes).ok());
-            if spec.is_some_and(|spec| spec.metadata.contains_key(OURS)) {
-                Ok(())
-            } else {
-                taken(file, "another program has written it")
-            }
-        }
+        Ok(_) if is_ours_in(folder) => Ok(()),
+        Ok(_) => taken(file, "another program has written it"),
     }
+}
+
+/// Whether a folder holds a kernelspec of ours.
+pub(super) fn is_ours_in(folder: &Path) -> bool {
+    read(folder).is_some_and(|spec| spec.metadata.contains_key(OURS))
+}
+
+fn read(folder: &Path) -> Option<Kernelspec> {
+    let bytes = fs::read(folder.join(KERNEL_JSON)).ok()?;
+    Kernelspec::parse(&bytes).ok()
+}
+
+/// The variables that the kernelspec in this folder sets for its kernels, by name. They are set on
+/// purpose, so they pass; but never those that are the agent's own credentials. None where no front
+/// end has put a folder in the place, or there is no kernelspec in it.
+///
+/// Reads a file (blocking).
+pub fn own_variables(folder: &Path) -> Vec<String> {
+    let env = read(folder).map(|spec| spec.env).unwrap_or_default();
+    let names = env.into_keys();
+    names.filter(|name| !is_provider_credential(name)).collect()
 }
 
 #[cfg(test)]
@@ -186,22 +206,32 @@ mod tests {
         let folder = own("warmcell").install(&data).unwrap();
         assert_eq!(folder, data.join("kernels/warmcell"));
         let read = || Kernelspec::parse(&fs::read(folder.join(KERNEL_JSON)).unwrap()).unwrap();
-        assert_eq!(
-            read().argv,
-            ["/opt/é/warmcell", "kernel", "-f", "{connection_file}"]
-        );
+        let words = ["/opt/é/warmcell", "kernel", "-f", "{connection_file}"];
+        assert_eq!(read().argv[..4], words);
+        assert_eq!(read().argv[4..], ["--kernelspec", "{resource_dir}"]);
         assert_eq!(read().interrupt_mode, InterruptMode::Message);
         let again = OwnKernelspec {
             python: Some(PathBuf::from("/p/python")),
             ..own("warmcell")
         };
         again.install(&data).unwrap();
-        assert_eq!(read().argv[4..], ["--python", "/p/python"]);
+        assert_eq!(read().argv[6..], ["--python", "/p/python"]);
         let mode = fs::metadata(folder.join(KERNEL_JSON))
             .unwrap()
             .permissions();
         assert_eq!(mode.mode() & 0o777, 0o644);
         assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_a_kernelspec_sets_passes_but_for_credentials_of_providers() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = own("warmcell").install(temp.path()).unwrap();
+        assert_eq!(own_variables(&folder), [""; 0]);
+        let env = r#"{"argv":["x"],"env":{"MY_TOKEN":"a","OPENAI_API_KEY":"b","FOO":"$HOME"}}"#;
+        fs::write(folder.join(KERNEL_JSON), env).unwrap();
+        assert_eq!(own_variables(&folder), ["FOO", "MY_TOKEN"]);
+        assert_eq!(own_variables(Path::new(RESOURCE_DIR)), [""; 0]);
     }
 
     #[test]

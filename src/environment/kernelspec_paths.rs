@@ -63,11 +63,11 @@ pub fn user_data(caller: &Caller) -> Option<PathBuf> {
 }
 
 /// The prefix of the caller's Python: `VIRTUAL_ENV`, `CONDA_PREFIX`, else where its program stands.
-pub fn environment_prefix(caller: &Caller) -> Option<PathBuf> {
+fn environment_prefix(caller: &Caller) -> Option<PathBuf> {
     if caller.python.is_none()
-        && let Some(prefix) = active(caller)
+        && let Some(active) = active_environment(caller)
     {
-        return Some(prefix);
+        return Some(active.prefix);
     }
     let python = candidates(caller).into_iter().next()?.path;
     // In `PREFIX/bin`. A link is not followed: a virtual environment has one.
@@ -75,9 +75,28 @@ pub fn environment_prefix(caller: &Caller) -> Option<PathBuf> {
     (bin.file_name()? == "bin").then(|| bin.parent().map(Path::to_owned))?
 }
 
-fn active(caller: &Caller) -> Option<PathBuf> {
-    let prefix = set(caller, "VIRTUAL_ENV").or_else(|| set(caller, "CONDA_PREFIX"))?;
-    Some(caller.cwd.join(prefix))
+/// A Python environment that is active.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActiveEnvironment {
+    /// Its folder; it need not be there.
+    pub prefix: PathBuf,
+    /// The variable that says so.
+    pub variable: &'static str,
+}
+
+/// The environment that is active: that of `VIRTUAL_ENV`, else of `CONDA_PREFIX`.
+pub fn active_environment(caller: &Caller) -> Option<ActiveEnvironment> {
+    let mut variables = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter();
+    variables.find_map(|variable| {
+        let prefix = caller.cwd.join(set(caller, variable)?);
+        Some(ActiveEnvironment { prefix, variable })
+    })
+}
+
+/// Whether an environment was made active on purpose: conda's own base is active by itself.
+pub(super) fn in_environment(caller: &Caller) -> bool {
+    let in_base = caller.variable("CONDA_DEFAULT_ENV") == Some("base");
+    set(caller, "VIRTUAL_ENV").is_some() || (set(caller, "CONDA_PREFIX").is_some() && !in_base)
 }
 
 fn prefers_environment(caller: &Caller) -> bool {
@@ -85,8 +104,7 @@ fn prefers_environment(caller: &Caller) -> bool {
         let no = ["no", "n", "false", "off", "0", "0.0"];
         return !no.iter().any(|no| value.eq_ignore_ascii_case(no));
     }
-    let in_base = caller.variable("CONDA_DEFAULT_ENV") == Some("base");
-    set(caller, "VIRTUAL_ENV").is_some() || (set(caller, "CONDA_PREFIX").is_some() && !in_base)
+    in_environment(caller)
 }
 
 fn user_base(caller: &Caller) -> Option<PathBuf> {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::credentials::is_provider_credential;
 use super::kernelspecs::InstalledKernelspec;
 use crate::config::{CONNECTION_FILE, Caller, ForeignKernel, KernelTransport};
 use crate::jupyter::{InterruptMode, Kernelspec};
@@ -18,11 +19,16 @@ pub(super) fn started_as(
     caller: Option<&Caller>,
 ) -> Result<ForeignKernel, String> {
     let transport = transport(&found.spec)?;
-    let InstalledKernelspec { folder, spec } = found;
+    let InstalledKernelspec { folder, spec, .. } = found;
     let kernel = ForeignKernel {
         name,
         argv: with_program(spec.argv, &folder, caller),
-        env: spec.env.into_iter().collect(),
+        // What it sets is set on purpose, and passes; but never what is the agent's own.
+        env: spec
+            .env
+            .into_iter()
+            .filter(|(name, _)| !is_provider_credential(name))
+            .collect(),
         language: spec.language,
         interrupted_by_message: spec.interrupt_mode == InterruptMode::Message,
         transport,

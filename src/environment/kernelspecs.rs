@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::kernelspec_install::OURS;
 use super::kernelspec_paths::kernelspec_folders;
+use super::kernelspec_programs::missing;
 use super::kernelspec_start::started_as;
 use crate::config::{Caller, ForeignKernel};
 use crate::jupyter::{Kernelspec, KernelspecError, MOST_KERNELSPEC_BYTES, kernelspec_name};
@@ -23,7 +24,8 @@ pub(super) const KERNEL_JSON: &str = "kernel.json";
 pub struct Kernelspecs {
     /// By name, in lower case.
     pub found: BTreeMap<String, InstalledKernelspec>,
-    /// What is wrong with those that cannot be used, a sentence each that names the file.
+    /// What is wrong with those that cannot be used, a sentence each that names the file. Those whose
+    /// program is missing are `found` all the same: front ends offer them.
     pub problems: Vec<String>,
 }
 
@@ -34,6 +36,8 @@ pub struct InstalledKernelspec {
     pub folder: PathBuf,
     /// What `kernel.json` says.
     pub spec: Kernelspec,
+    /// Why no kernel of it can start, as far as that can be seen: a program that is missing.
+    pub problem: Option<String>,
 }
 
 /// A kernel that is not ours, as it was asked for by name.
@@ -48,7 +52,7 @@ pub fn foreign_kernel(name: &str, caller: &Caller) -> Result<ForeignKernel, Unkn
     let specs = kernelspecs(caller);
     let (wanted, found) = specs.named(name, caller)?;
     if found.is_ours() {
-        let reason = "it is Warmcell's own; leave `caller.kernel` out".to_owned();
+        let reason = "its kernels are Warmcell's own".to_owned();
         return Err(specs.unknown(name, caller, reason));
     }
     specs.kernel(wanted, found, caller)
@@ -96,7 +100,12 @@ pub fn kernel_at(path: &Path) -> Result<ForeignKernel, UnusableKernelspec> {
     let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let name = kernelspec_name(&name).unwrap_or_else(|_odd| "kernel".to_owned());
-    started_as(name, InstalledKernelspec { folder, spec }, None).map_err(unusable)
+    let found = InstalledKernelspec {
+        folder,
+        spec,
+        problem: None,
+    };
+    started_as(name, found, None).map_err(unusable)
 }
 
 /// A kernelspec's file that cannot be used.
@@ -107,6 +116,12 @@ pub struct UnusableKernelspec {
     pub file: PathBuf,
     /// What is wrong with it.
     pub reason: String,
+}
+
+/// The names of those that can be used.
+fn usable(specs: &Kernelspecs) -> Vec<String> {
+    let usable = specs.found.iter().filter(|(_, it)| it.problem.is_none());
+    usable.map(|(name, _)| name.clone()).collect()
 }
 
 /// A kernel that was asked for by name and cannot be had.
@@ -165,6 +180,19 @@ pub fn kernelspecs(caller: &Caller) -> Kernelspecs {
     for folder in kernelspec_folders(caller) {
         specs.look_into(&folder, &mut taken);
     }
+    let mut problems = Vec::new();
+    for found in specs.found.values_mut() {
+        found.problem = missing(found, caller);
+        problems.extend(
+            found
+                .problem
+                .as_ref()
+                .map(|it| (found.folder.clone(), it.clone())),
+        );
+    }
+    for (folder, problem) in problems {
+        specs.problem(&folder.join(KERNEL_JSON), &problem);
+    }
     specs
 }
 
@@ -207,7 +235,7 @@ impl Kernelspecs {
         UnknownKernel {
             name: name.chars().take(64).collect(),
             reason,
-            known: self.found.keys().cloned().collect(),
+            known: usable(self),
             folders: kernelspec_folders(caller),
         }
     }
@@ -263,8 +291,13 @@ impl Kernelspecs {
                 if spec.display_name.is_empty() {
                     spec.display_name.clone_from(&name);
                 }
-                self.found
-                    .insert(name, InstalledKernelspec { folder, spec });
+                let problem = None;
+                let installed = InstalledKernelspec {
+                    folder,
+                    spec,
+                    problem,
+                };
+                self.found.insert(name, installed);
             }
             Err(error) => self.problem(file, &error.to_string()),
         }

@@ -3,6 +3,8 @@
 //! A name passes if it is on a short list and no word of it speaks of a secret. Everything else is
 //! dropped, so that a credential under a name that nobody thought of stays outside too.
 
+use super::is_provider_credential;
+
 /// Variables that a kernel needs to find its files, speak the user's language and reach the net.
 const PASSED: &[&str] = &[
     "PATH",
@@ -116,9 +118,22 @@ impl std::fmt::Debug for Scrubbed {
 /// case, between underscores, digits and other signs, and at the borders of `camelCase`. What cannot
 /// be a variable (an empty name, `=` or NUL in the name, NUL in the value) is dropped.
 pub fn scrub(variables: impl IntoIterator<Item = (String, String)>) -> Scrubbed {
+    scrub_but(variables, &[])
+}
+
+/// The same, and variables that were named on purpose pass too; but never the agent's own credentials
+/// ([`is_provider_credential`]), and never what cannot be a variable.
+pub fn scrub_but(
+    variables: impl IntoIterator<Item = (String, String)>,
+    named: &[String],
+) -> Scrubbed {
     let mut scrubbed = Scrubbed::default();
     for (name, value) in variables {
-        if passes(&name, &value) {
+        let on_purpose = named.contains(&name)
+            && !is_provider_credential(&name)
+            && !name.contains(['=', '\0'])
+            && !value.contains('\0');
+        if on_purpose || passes(&name, &value) {
             scrubbed.kept.push((name, value));
         } else {
             // What follows such a sign may be a value.

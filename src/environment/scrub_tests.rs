@@ -168,6 +168,33 @@ fn nothing_that_is_added_has_a_name_that_is_stripped() {
     }
 }
 
+#[test]
+fn what_is_named_on_purpose_passes_but_for_what_never_does() {
+    let named = ["MY_TOKEN", "FOO", "OPENAI_API_KEY", "A=B", "NUL"].map(str::to_owned);
+    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let all = [
+        variable("MY_TOKEN", "t"),
+        variable("my_token", "t"),
+        variable("OTHER", "o"),
+        variable("OPENAI_API_KEY", "s"),
+        variable("FOO", ""),
+        variable("A=B", "x"),
+        variable("NUL", "\0"),
+        variable("LANG", "C"),
+    ];
+    let scrubbed = scrub_but(all, &named);
+    let kept: Vec<&str> = scrubbed
+        .kept
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(kept, ["MY_TOKEN", "FOO", "LANG"]);
+    assert_eq!(
+        scrubbed.dropped,
+        ["my_token", "OTHER", "OPENAI_API_KEY", "A", "NUL"]
+    );
+}
+
 proptest! {
     #[test]
     fn every_variable_is_either_kept_or_dropped(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::losses::{died, killed, loss_line};
 use super::{Cost, ErrorClass, How, Loss, Status, Stop, Successor};
-use crate::jupyter::{CellReport, ExecuteReply, ReplyStatus};
+use crate::jupyter::{CellReport, ExecuteReply, ReplyStatus, error_line};
 
 /// What is said of a cell that an interrupt has ended, as it was meant to.
 pub(crate) const INTERRUPTED_KEPT: &str = "[interrupted; state is kept]";
@@ -88,7 +88,7 @@ impl Ended {
             None => (ErrorClass::Exception, String::new(), None),
         };
         let mut line = if line.is_empty() {
-            format!("{}: {}", reply.ename, reply.evalue)
+            error_line(&reply.ename, &reply.evalue)
         } else {
             line
         };
@@ -126,8 +126,13 @@ impl Ended {
         } else if was_raised {
             None
         } else {
-            let kind: String = reply.ename.chars().take(100).collect();
-            Some(format!("after that the cell raised {kind}"))
+            // Of kernels that are not ours some give their errors no name.
+            let kind: String = reply.ename.trim().chars().take(100).collect();
+            Some(if kind.is_empty() {
+                "after that the cell failed".to_owned()
+            } else {
+                format!("after that the cell raised {kind}")
+            })
         };
         let own = Self::of_reply(reply);
         let line = match (stop, by_itself) {

@@ -82,6 +82,8 @@ pub enum Successor {
     Starting,
     /// It could not be started, for this reason.
     Failed(String),
+    /// None is wanted before the next cell, if there is one.
+    Unwanted,
 }
 
 /// `[new kernel: the previous one was lost (idle 1800 s); gone: df, model and 10 more]`.
@@ -145,11 +147,12 @@ impl Unreceived {
 pub(super) fn killed(successor: &Successor) -> String {
     match successor {
         Successor::Started => "the kernel was killed and restarted".to_owned(),
+        Successor::Unwanted => "the kernel was killed".to_owned(),
         _ => format!("the kernel was killed; {}", died(successor)),
     }
 }
 
-/// What came after a kernel that has died.
+/// What came after a kernel that has died; empty if that is nobody's business.
 pub(super) fn died(successor: &Successor) -> String {
     match successor {
         Successor::Started => "a fresh one was started".to_owned(),
@@ -157,6 +160,7 @@ pub(super) fn died(successor: &Successor) -> String {
         Successor::Failed(reason) => {
             format!("no fresh one could be started ({reason}), the next cell tries again")
         }
+        Successor::Unwanted => String::new(),
     }
 }
 
@@ -169,13 +173,18 @@ pub(super) fn loss_line(error: &str, verb: &str, loss: Option<&Loss>, advice: &s
         Some(LossReason::Reset) => "its session was reset",
         _ => verb,
     };
+    let error = if verb.is_empty() {
+        error.to_owned()
+    } else {
+        format!("{error}; {verb}")
+    };
     let Some(what) = loss.and_then(|loss| loss.lost.in_words()) else {
-        return format!("[{error}; {verb}; nothing but this cell is lost]");
+        return format!("[{error}; nothing but this cell is lost]");
     };
     let advice = if closed {
         String::new()
     } else {
         format!("; {advice}")
     };
-    format!("[{error}; {verb}: {what} lost{advice}]")
+    format!("[{error}: {what} lost{advice}]")
 }

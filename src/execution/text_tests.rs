@@ -189,6 +189,7 @@ fn an_interrupt_in_place_tells_what_was_observed() {
             "called sys.exit(3)",
         ),
         (r#"{"status":"error","ename":"E","evalue":"v"}"#, "raised E"),
+        (r#"{"status":"error","ename":"","evalue":"1"}"#, "failed"),
     ] {
         let outcome = stopped(Stop::Interrupt, reply);
         let line = format!("[interrupted; after that the cell {end}; state is kept]");
@@ -267,6 +268,13 @@ fn a_restart_is_told_as_far_as_it_was_seen() {
     assert!(died(Successor::Started).contains("; a fresh one was started: "));
     assert!(died(Successor::Starting).contains("; a fresh one is being started: "));
     assert!(died(failed()).contains("; no fresh one could be started (no Python), the next"));
+    // Where no other cell comes nobody asks.
+    assert_eq!(
+        killed(Successor::Unwanted),
+        format!("[interrupted; the kernel was killed: {rest}")
+    );
+    let ended = died(Successor::Unwanted);
+    assert!(ended.ends_with(" while running the cell: x is lost; rebuild what you need]"));
     let unbegun = told(How::NotStarted(Death::Ended), Successor::Started);
     assert!(unbegun.contains(" before the cell began; "), "{unbegun}");
 }

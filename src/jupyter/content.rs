@@ -148,6 +148,17 @@ impl ExecuteReply {
     }
 }
 
+/// The last line of a traceback. Of kernels that are not ours some give their errors no name, or no
+/// text.
+pub fn error_line(ename: &str, evalue: &str) -> String {
+    match (ename.trim(), evalue.trim()) {
+        ("", "") => "the cell failed, and its kernel does not say why".to_owned(),
+        ("", _) => evalue.to_owned(),
+        (_, "") => ename.to_owned(),
+        _ => format!("{ename}: {evalue}"),
+    }
+}
+
 /// What our kernel reports of a cell beyond Jupyter's reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]

@@ -17,6 +17,7 @@ mod pidfd;
 mod pipes;
 mod privacy;
 mod refused;
+mod running;
 mod serve;
 mod spawn;
 mod stream;
@@ -42,6 +43,7 @@ pub use pipes::{
 };
 pub use privacy::{hide_memory, mend_name, start_anew};
 pub use refused::until_worth_another_try;
+pub use running::{RunningProgram, running_program};
 pub use serve::{leave_session, let_go_of_standard_streams, start_server};
 pub use spawn::{Program, Spawned, Stdio, spawn};
 pub use stream::StreamEnd;

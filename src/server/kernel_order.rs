@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::order::CallerOrder;
 use crate::config::ForeignKernel;
-use crate::environment::foreign_kernel;
+use crate::environment::named_kernel;
 
 /// A kernel that is not ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ impl KernelOrder {
 }
 
 impl CallerOrder {
-    /// The same, with the kernel found that is asked for by name.
+    /// The same, with the kernel found that is asked for by name; one of ours by its Python.
     ///
     /// Reads files where there is one (blocking).
     ///
@@ -46,9 +46,12 @@ impl CallerOrder {
             }
             None | Some(KernelOrder::Found(_)) => {}
             Some(KernelOrder::Named(name)) => {
-                let found = foreign_kernel(name, &self.caller());
-                let found = found.map_err(|error| error.to_string())?;
-                self.kernel = Some(KernelOrder::Found(Box::new(found)));
+                let caller = self.caller();
+                let found = named_kernel(name, &caller).map_err(|error| error.to_string())?;
+                let caller = found.asked_for_by(caller);
+                self.environment = caller.environment;
+                self.python = caller.python;
+                self.kernel = caller.kernel.map(|it| KernelOrder::Found(Box::new(it)));
             }
         }
         Ok(self)

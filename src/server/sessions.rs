@@ -117,7 +117,7 @@ pub(super) async fn reset(
     let session = manager.existing(&name)?;
     let reset = session.reset().await;
     let (next, error) = match reset.successor {
-        None => ("none", None),
+        None | Some(Successor::Unwanted) => ("none", None),
         Some(Successor::Started) => ("started", None),
         Some(Successor::Starting) => ("starting", None),
         Some(Successor::Failed(reason)) => ("none", Some(reason)),

@@ -133,6 +133,11 @@ impl Cell {
         tools.check(&self.grant)?;
         if let Some(caller) = &self.caller {
             caller.check()?;
+            let named = caller.kernel.as_ref().filter(|it| it.is_another_language());
+            if let Some(kernel) = named.filter(|_| self.grant.names_some()) {
+                let (kernel, language) = (kernel.name.clone(), kernel.language.clone());
+                return Err(CellError::NoTools { kernel, language });
+            }
         }
         match &self.directory {
             Some(directory) if directory.as_os_str().is_empty() => Err(CellError::NoDirectory),
@@ -166,6 +171,16 @@ pub enum CellError {
     /// It is to have tools that do not exist.
     #[error("`tools`: {0}")]
     Tools(#[from] UnknownTools),
+    /// It is to have tools, and its kernel can call none.
+    #[error(
+        "`tools`: cells of the kernel {kernel} are {language}, and only Python can call tools; leave them out"
+    )]
+    NoTools {
+        /// The name of its kernelspec.
+        kernel: String,
+        /// The language of its cells.
+        language: String,
+    },
     /// Its caller's circumstances will not do.
     #[error(transparent)]
     Caller(#[from] CallerError),

@@ -14,11 +14,11 @@ use super::last_words::LastWords;
 use super::late::LateOutput;
 use super::page::{Left, Page};
 use super::restart::Sight;
-use super::session::{Shared, collect};
+use super::session::Shared;
 use super::starter::Starter;
 use super::untold::{Received, Untold};
 use super::worker::SessionTerms;
-use crate::execution::{Interrupt, Loss, LossReason, Lost, live_output, shutdown_sink};
+use crate::execution::{Interrupt, Loss, LossReason, Lost};
 use crate::jupyter::Names;
 use crate::kernel::{Death, Kernel, KernelState, Trigger};
 use crate::provisioner::{KernelExit, ProvisionError};
@@ -58,7 +58,10 @@ pub(super) enum Next {
 pub(super) struct Keeper {
     pub(super) shared: Arc<Shared>,
     pub(super) starter: Starter,
-    end_grace: Duration,
+    /// Of kernels of ours.
+    pub(super) end_grace: Duration,
+    /// Whether one that is lost is followed by the next at once.
+    restarts: bool,
     census: Census,
     /// Kept while there is a kernel.
     counted: Option<Counted>,
@@ -95,6 +98,7 @@ impl Keeper {
             shared,
             starter,
             end_grace: terms.end_grace,
+            restarts: terms.restarts,
             census: terms.census.clone(),
             counted: None,
             slot: Slot::Empty,
@@ -305,12 +309,11 @@ impl Keeper {
         self.shared.facts.record().clear();
         self.count = 0;
         self.unnumbered = 0;
-        match next {
-            Next::Wait => self.trigger(Trigger::Ended, reason.word()),
-            Next::Restart => {
-                self.trigger(Trigger::Lost, reason.word());
-                self.begin_start();
-            }
+        if next == Next::Restart && self.restarts {
+            self.trigger(Trigger::Lost, reason.word());
+            self.begin_start();
+        } else {
+            self.trigger(Trigger::Ended, reason.word());
         }
         self.recount();
         loss
@@ -350,34 +353,16 @@ impl Keeper {
         ended
     }
 
-    /// Gives the kernel its time to end in good order, and waits until it is gone.
-    pub(super) async fn shut_down(&mut self) -> Ended {
-        let Slot::Ready(kernel) = &self.slot else {
-            return Ended::default();
-        };
-        let (sender, live) = live_output();
-        let sink = shutdown_sink(sender, Some(self.starter.rules()));
-        let (output, ()) =
-            tokio::join!(collect(live), kernel.shut_down(self.end_grace, Some(sink)));
-        let death = kernel.death();
-        let was_cut_off = matches!(death, Some(Death::Ended));
-        let in_order = Death::Exited(KernelExit::Code(0));
-        let failed = death
-            .filter(|death| !was_cut_off && *death != in_order)
-            .map(|death| death.to_string());
-        Ended {
-            output,
-            was_cut_off,
-            failed,
-            unreceived: Vec::new(),
-        }
-    }
-
     pub(super) fn death(&self) -> Death {
         match &self.slot {
             Slot::Ready(kernel) => kernel.death().unwrap_or(Death::Ended),
             Slot::Empty | Slot::Starting(_) => Death::Ended,
         }
+    }
+
+    /// Whether a kernel that is lost is followed by the next at once.
+    pub(super) fn restarts(&self) -> bool {
+        self.restarts
     }
 
     /// Whether there is a kernel that could be given a cell.

@@ -30,6 +30,7 @@ mod last_words;
 mod late;
 mod ledger;
 mod name;
+mod orderly;
 mod page;
 mod presence;
 mod record;

@@ -217,6 +217,7 @@ impl Registry {
             tool_variables: tools.variables(),
             sources: Arc::clone(&self.sources),
             limits: self.settings.kernel_limits.clone(),
+            passed: self.settings.passed_variables.clone(),
         };
         let starter = Starter::new(means, caller);
         let shelf = Arc::default();
@@ -244,6 +245,7 @@ impl Registry {
                 stderr: self.settings.max_stderr_bytes,
             },
             end_grace: self.settings.end_grace,
+            restarts: self.settings.restarts,
             interrupt_grace: self.settings.interrupt_grace,
             kernel_idle_timeout: self.settings.kernel_idle_timeout,
             census: self.census.clone(),

@@ -72,6 +72,9 @@ impl Sight {
 impl Keeper {
     /// What can be seen within this time of the kernel that is being started.
     pub(super) async fn successor(&mut self, patience: Duration) -> Successor {
+        if !self.restarts() {
+            return Successor::Unwanted;
+        }
         let Some(seen) = &mut self.sight.seen else {
             return Successor::Starting;
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::config::{Caller, Had, ProcessLimits};
 use crate::environment::{
-    Candidate, HIDDEN, Interpreter, candidates, scrub, with_harmless_programs,
+    Candidate, HIDDEN, Interpreter, candidates, scrub_but, with_harmless_programs,
 };
 use crate::ids::random_key;
 use crate::kernel::{FrameBudget, Kernel, LateSink};
@@ -41,6 +41,8 @@ pub(super) struct Means {
     pub(super) sources: Arc<Sources>,
     /// The limits of kernels whose caller sends none.
     pub(super) limits: Option<ProcessLimits>,
+    /// Variables that pass because they were named.
+    pub(super) passed: Vec<String>,
 }
 
 /// An environment.
@@ -61,10 +63,11 @@ struct Environments {
 fn environments(
     caller: &Caller,
     place: &Path,
+    passed: &[String],
     tool_variables: &[(String, String)],
     sources: &Path,
 ) -> Environments {
-    let scrubbed = scrub(caller.environment.iter().cloned());
+    let scrubbed = scrub_but(caller.environment.iter().cloned(), passed);
     if !scrubbed.dropped.is_empty() {
         let mut names = scrubbed.dropped;
         names.sort_unstable();
@@ -122,6 +125,7 @@ impl Starter {
         let made = environments(
             caller,
             place,
+            &means.passed,
             &means.tool_variables,
             &means.sources.folder(),
         );
@@ -265,7 +269,7 @@ mod tests {
             kernel: None,
         };
         let tools = vec![("HERMES_RPC_SOCKET".to_owned(), "/s".to_owned())];
-        let made = environments(&caller, Path::new("/place"), &tools, Path::new("/src"));
+        let made = environments(&caller, Path::new("/place"), &[], &tools, Path::new("/src"));
         let kernel = |name: &str| {
             let all: Vec<_> = made.kernel.iter().filter(|(n, _)| n == name).collect();
             assert!(all.len() < 2, "{name} stands twice");

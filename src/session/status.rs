@@ -30,7 +30,8 @@ pub struct SessionStatus {
     pub waiting: usize,
     /// Tool calls that were made in this session, those of the running cell included.
     pub tool_calls: u64,
-    /// The process number of the kernel, while there is one.
+    /// The process number of the kernel, while there is one; of one that is not ours that of the bridge
+    /// in front of it, whose child it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_pid: Option<u32>,
     /// The kernelspec of its kernels, where they are not ours.

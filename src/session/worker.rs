@@ -68,6 +68,7 @@ pub(super) struct SessionTerms {
     pub(super) limits: Limits,
     pub(super) caps: Caps,
     pub(super) end_grace: Duration,
+    pub(super) restarts: bool,
     pub(super) interrupt_grace: Duration,
     /// After so long without a cell the kernel is ended.
     pub(super) kernel_idle_timeout: Option<Duration>,

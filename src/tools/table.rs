@@ -101,6 +101,11 @@ impl Grant {
         }
     }
 
+    /// Whether tools are named that may be called.
+    pub fn names_some(&self) -> bool {
+        matches!(self, Self::Only(names) if !names.is_empty())
+    }
+
     /// What may be called, in words for a refusal.
     pub(super) fn in_words(&self, table: &ToolTable) -> String {
         let names: Vec<&str> = table

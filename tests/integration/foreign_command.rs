@@ -10,7 +10,7 @@ use crate::foreign_kit::{exec, hostile, house, install, ipykernel, spec};
 use crate::jupyter_kit::Form;
 use crate::lifecycle_support::{signal, written};
 use crate::server_kit::{Home, parts};
-use crate::support::{Place, finish, text};
+use crate::support::{Place, finish, python, text};
 
 #[tokio::test]
 async fn a_kernel_is_named_on_the_command_line_in_any_case() {
@@ -134,6 +134,10 @@ async fn front_ends_of_jupyter_find_and_start_kernels_that_are_not_ours() {
         .ask("POST", "/api/kernels", &json!({"name": "nope"}))
         .await;
     assert_eq!(status, 400, "{refused}");
+    assert!(
+        !refused["message"].as_str().unwrap().contains("--"),
+        "{refused}"
+    );
     let (status, kernel) = house
         .ask("POST", "/api/kernels", &json!({"name": "echo"}))
         .await;
@@ -145,5 +149,66 @@ async fn front_ends_of_jupyter_find_and_start_kernels_that_are_not_ours() {
     let seen = client.run("hello").await;
     assert!(seen.iter().any(|it| it.contains("hello")), "{seen:?}");
     drop(client);
+    house.close().await;
+}
+
+/// A kernelspec of ours is our kernel wherever its name is said, on the Python that it names.
+#[tokio::test]
+async fn a_kernelspec_of_ours_means_our_kernel_at_the_door_and_on_the_command_line() {
+    let house = house().await;
+    install(&house.place, "echo", &spec(&hostile("honest")));
+    let ours = json!({
+        "argv": ["/bin/sh", "kernel", "--python", python()], "language": "python",
+        "display_name": "M", "metadata": { "warmcell": {} }, "env": { "TZ": "${LANG}/X" },
+    });
+    let base = install(&house.place, "Mine", &ours);
+    let (_, specs) = house.ask("GET", "/api/kernelspecs", &json!({})).await;
+    assert_eq!(specs["kernelspecs"]["mine"]["spec"]["display_name"], "M");
+    let (status, kernel) = house
+        .ask(
+            "POST",
+            "/api/kernels",
+            &json!({"name": "Mine", "env": {"LANG": "C"}}),
+        )
+        .await;
+    assert_eq!(
+        (status, &kernel["name"]),
+        (201, &"python3".into()),
+        "{kernel}"
+    );
+    let name = kernel["warmcell"]["session"].as_str().unwrap();
+    let name = warmcell::session::SessionName::parse(name).unwrap();
+    let session = house.manager.registry().find(&name).unwrap();
+    let outcome =
+        crate::support::run(&session, "import sys, os; sys.executable, os.environ['TZ']").await;
+    let told = format!("('{}', 'C/X')", python().display());
+    assert_eq!(outcome.output, told);
+
+    // On the command line, and over HTTP: also in the place of one that is not ours.
+    let home = Home::new();
+    let run = |arguments: &[&str]| {
+        let mut command = home.command(arguments);
+        parts(&finish(command.env("JUPYTER_PATH", &base)))
+    };
+    let (code, out, err) = run(&["exec", "-s", "k", "--kernel", "echo", "one"]);
+    assert_eq!((code, out.as_str()), (0, "one"), "{err}");
+    let (code, out, err) = run(&["exec", "-s", "k", "--kernel", "mine", "x = 6 * 7; x"]);
+    assert_eq!((code, out.as_str()), (0, "42\n"), "{err}");
+    let (code, out, err) = run(&["exec", "-s", "k", "--kernel", "mine", "x"]);
+    assert_eq!((code, out.as_str()), (0, "42\n"), "{err}");
+    let (code, out, err) = run(&["exec", "--kernel", "mine", "6 * 7"]);
+    assert_eq!((code, out.as_str()), (0, "42\n"), "{err}");
+    let caller = json!({"cwd": "/", "kernel": "mine", "environment": {
+        "PATH": home.place.environment()["PATH"], "JUPYTER_PATH": base }});
+    let answer = home.order("h", &json!({"code": "6 * 7", "caller": caller}));
+    assert_eq!(answer.json()["output"], "42", "{answer:?}");
+    let caller = json!({"cwd": "/", "kernel": "nope"});
+    let answer = home.order("h", &json!({"code": "1", "caller": caller}));
+    let error = answer.json()["error"].to_string();
+    assert!(
+        error.contains("not installed") && !error.contains("--"),
+        "{error}"
+    );
+    home.end().await;
     house.close().await;
 }

@@ -124,12 +124,15 @@ async fn what_is_not_there_is_a_dash_in_a_list() {
         .lines()
         .map(|line| line.split_whitespace().collect())
         .collect();
-    let head = ["SESSION", "STATE", "CELLS", "KERNEL", "PYTHON", "MANAGER"];
+    let head = ["SESSION", "STATE", "CELLS", "KERNEL", "PROCESS", "MANAGER"];
     assert_eq!(rows[0], head);
     assert_eq!(rows.len(), 3, "{out}");
-    // No column is empty: each row has as many words, and one more for its manager's number.
-    assert!(rows[1..].iter().all(|row| row.len() == 7), "{out}");
-    assert_eq!(rows[2][..4], ["b", "dead", "0", "-"], "{out}");
+    // No column is empty: each row has as many words, one more for its manager's number, and one more
+    // for the version of a Python.
+    assert_eq!(rows[1][3], "Python", "{out}");
+    assert!(rows[1..].iter().all(|row| row.len() == 8), "{out}");
+    assert_eq!(rows[2][..3], ["b", "dead", "0"], "{out}");
+    assert_eq!(rows[2][5], "-", "{out}");
     let (_, out, _) = home.run(&["sessions", "show", "a"]);
     for name in ["x", "y"] {
         let line = out

@@ -1,5 +1,7 @@
 //! A cell that the kernel runs: what was asked of it, and what has come of that.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -50,6 +52,14 @@ impl Order {
         self.warmcell.cwd.as_ref().map(|cwd| match cwd {
             Value::String(text) => python::literal(text),
             bytes => format!("bytes({bytes})"),
+        })
+    }
+
+    /// Whether it is to run elsewhere than in this directory.
+    pub(super) fn leaves(&self, place: &Path) -> bool {
+        self.warmcell.cwd.as_ref().is_some_and(|cwd| match cwd {
+            Value::String(text) => Path::new(text) != place,
+            bytes => *bytes != json!(place.as_os_str().as_bytes()),
         })
     }
 

@@ -112,6 +112,7 @@ async fn serve(
     let by_message = setup.kernel.interrupted_by_message;
     let page = InterruptNumber::new(page);
     let (mut bridge, mut process) = Bridge::new(page, outlet, started, by_message);
+    bridge.started_in = setup.cwd;
     let end = bridge.serve(&mut process, reading, signals).await;
     if let End::Kernel(status) = &end {
         let ended = BridgeEnd::from(exit_of(*status));

@@ -9,7 +9,7 @@ use super::connection::Event;
 use super::serve::{Bridge, END_PATIENCE};
 use super::shown::Passed;
 use super::start::{parent_id, silently};
-use super::{python, shown, told};
+use super::{payload, python, shown, told};
 use crate::jupyter::{
     Channel, ExecuteReply, RawMessage, ReplyStatus, StatusContent, StreamContent,
 };
@@ -106,6 +106,12 @@ impl Bridge {
         };
         match stage {
             Stage::Running => {
+                for page in payload::pages(content) {
+                    let shown = shown::frame("display_data", page, &running.header);
+                    if let Passed::Frame(frame) = shown {
+                        self.outlet.show(frame);
+                    }
+                }
                 if let Err(error) = running.replied(content) {
                     tracing::debug!(%error, "a reply could not be read");
                     self.unreadable += 1;

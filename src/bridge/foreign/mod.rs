@@ -18,6 +18,7 @@ mod entry;
 mod hearing;
 mod launch;
 mod outlet;
+mod payload;
 mod python;
 mod questions;
 mod reach;

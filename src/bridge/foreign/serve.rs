@@ -1,5 +1,6 @@
 //! The loop of a bridge: what the manager wants goes to the kernel, what the kernel says goes back.
 
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -74,6 +75,8 @@ pub(super) struct Bridge {
     pub(super) names: Option<String>,
     /// It has closed a socket, and must have ended by then.
     pub(super) ends_by: Option<Instant>,
+    /// The directory in which the kernel was started.
+    pub(super) started_in: PathBuf,
 }
 
 impl Bridge {
@@ -102,6 +105,7 @@ impl Bridge {
             lost_comms: 0,
             names: None,
             ends_by: None,
+            started_in: PathBuf::new(),
         };
         (bridge, started.process)
     }
@@ -220,6 +224,7 @@ impl Bridge {
         let cell = order.warmcell.cell;
         let directory = order.directory();
         let allows_input = order.allow_stdin;
+        let is_elsewhere = order.leaves(&self.started_in);
         let id = self.next_id();
         let mut running = Running::new(message.header, id, order);
         running.warnings = std::mem::take(&mut self.warnings);
@@ -239,7 +244,7 @@ impl Bridge {
                 running.stage = Stage::Moving;
                 running.waits_for = begun;
             }
-        } else if directory.is_some() {
+        } else if is_elsewhere {
             running.warnings.push(
                 "this kernel cannot be moved to the caller's directory: the cell ran where the \
                  kernel is"

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::python;
 use super::questions::failed;
 use super::traceback::{cut, place, plain};
-use crate::jupyter::{ExecuteReply, ReplyStatus};
+use crate::jupyter::{ExecuteReply, ReplyStatus, error_line};
 
 /// Characters of an error's line.
 const LINE_CHARS: usize = 2_000;
@@ -106,11 +106,7 @@ pub(super) fn reply(reply: &ExecuteReply, told: Told) -> Bytes {
     let failed = reply.status != ReplyStatus::Ok && !is_good_exit;
     let traceback = cut(&plain(&reply.traceback.join("\n")));
     let error = failed.then(|| {
-        let line = if evalue.is_empty() {
-            ename.clone()
-        } else {
-            format!("{ename}: {evalue}")
-        };
+        let line = error_line(&ename, &evalue);
         Error {
             class: class(&ename, &told),
             line: line.chars().take(LINE_CHARS).collect(),
@@ -229,6 +225,20 @@ mod tests {
         assert_eq!(error.place.as_deref(), Some("<cell 2>, line 1"));
         assert_eq!((report.cell, error.class.as_str()), (7, "exception"));
         assert_eq!(reply.traceback, ["---", "Traceback", "Cell In[2], line 1"]);
+    }
+
+    #[test]
+    fn an_error_without_a_name_or_a_text_is_told_with_what_it_has() {
+        for (name, text, line) in [
+            ("", "127", "127"),
+            ("E", "", "E"),
+            (" ", "", "the cell failed, and its kernel does not say why"),
+            ("E", "x", "E: x"),
+        ] {
+            let reply = format!(r#"{{"status":"error","ename":"{name}","evalue":"{text}"}}"#);
+            let found = told(&reply, Told::default()).warmcell.unwrap().error;
+            assert_eq!(found.unwrap().line, line);
+        }
     }
 
     #[test]

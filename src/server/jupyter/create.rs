@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::kernels::SPEC_NAME;
 use crate::config::Caller;
-use crate::environment::foreign_kernel;
+use crate::environment::{UnknownKernel, named_kernel};
 use crate::ids::random_hex;
 use crate::process::in_a_thread;
 use crate::server::Manager;
@@ -21,7 +21,7 @@ const WORKING_DIR: &str = "KERNEL_WORKING_DIR";
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Wanted {
-    /// The kernelspec; ours, if none is named or `python3`.
+    /// The kernelspec; our own kernel, if none is named or `python3`, and for those of ours.
     name: Option<String>,
     /// A folder, or a file in it. Only an absolute one says something here.
     path: Option<PathBuf>,
@@ -54,12 +54,14 @@ pub(super) async fn create(manager: &Manager, wanted: &Wanted) -> Result<Session
     };
     let name = wanted.name.clone().unwrap_or_default();
     if !["", SPEC_NAME].contains(&name.as_str()) {
-        let asking = caller.clone();
-        let found = in_a_thread(move || foreign_kernel(&name, &asking));
+        let found = in_a_thread(move || {
+            let found = named_kernel(&name, &caller)?;
+            Ok::<_, UnknownKernel>(found.asked_for_by(caller))
+        });
         let found = found
             .await
             .map_err(|error| Refusal::unavailable(error.to_string()))?;
-        caller.kernel = Some(found.map_err(|error| Refusal::usage(error.to_string()))?);
+        caller = found.map_err(|error| Refusal::usage(error.to_string()))?;
     }
     let session = manager
         .registry()

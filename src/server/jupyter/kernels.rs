@@ -33,7 +33,7 @@ pub(super) fn all_kernelspecs(manager: &Manager) -> Map<String, Value> {
     };
     let found = kernelspecs(&caller).found.into_iter();
     let mut specs: Map<String, Value> = found
-        .filter(|(_, it)| !it.is_ours())
+        .filter(|(_, it)| it.problem.is_none())
         .map(|(name, it)| {
             let entry = json!({ "name": name, "spec": it.spec, "resources": {} });
             (name, entry)
