@@ -81,7 +81,7 @@ async fn turn(
                 return Err(format!("cell {round}: {}", asked.told()));
             }
         }
-        let connection = &life.place.connection;
+        let connection = life.place.connection();
         let signer = connection.signer().map_err(|it| it.to_string())?;
         let name = Client::name();
         let Ok(streams) = timeout(patience, reach(connection)).await else {

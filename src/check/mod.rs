@@ -6,7 +6,7 @@
 //! not change, a verdict, what was expected and what was observed, and figures.
 //!
 //! - `run`: the checks in their order; - `report`: what is told; - `figures`: numbers with units;
-//! - `subject`: the kernel's process, its folders, and whoever it leaves; - `client`: what is asked of it and
+//! - `subject`: the kernel's process, and whoever it leaves; - `terms`: how it is checked; - `place`: its files; - `client`: what is asked of it and
 //!   what it says; - `cells`: the code that it is given; - `files`: by which that code gives a sign;
 //! - `starting`, `output`, `interrupts`, `timeout`, `restart`, `endings`, `balance`: the checks. Each looks,
 //!   and hands what it has seen to a rule that judges (pure, and tested without a kernel).
@@ -22,14 +22,16 @@ mod figures;
 mod files;
 mod interrupts;
 mod output;
+mod place;
 mod report;
 mod restart;
 mod run;
 mod starting;
 mod subject;
+mod terms;
 mod timeout;
 
 pub use figures::{Figure, Unit};
 pub use report::{Finding, Report, Verdict};
 pub use run::{check, names};
-pub use subject::{CheckError, Terms};
+pub use terms::{CheckError, Terms};

@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::cells::{FIRST, KEEP, LOOK_FOR_STATE, STATE_IS_GONE};
 use super::figures::{Figure, limit, shown};
+use super::place::Place;
 use super::report::Judgement;
 use super::subject::{Life, Subject};
 use crate::jupyter::Channel;
@@ -86,7 +87,7 @@ pub(super) async fn shut_down(
     subject: &Subject,
     life: Life,
     restart: bool,
-) -> (bool, Option<Duration>, super::subject::Place) {
+) -> (bool, Option<Duration>, Place) {
     let Life {
         mut process,
         mut client,

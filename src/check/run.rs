@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use super::interrupts::Where;
 use super::report::{Finding, Judgement, Report};
-use super::subject::{CheckError, Life, Subject, Terms};
+use super::subject::{Life, Subject};
+use super::terms::{CheckError, Terms};
 use super::{balance, client, endings, interrupts, output, restart, starting, timeout};
 use crate::config::ForeignKernel;
 use crate::jupyter::KernelInfo;
@@ -199,11 +200,7 @@ impl<T: FnMut(&Finding)> Round<T> {
     }
 
     async fn start(&mut self) {
-        let started = match self.subject.place() {
-            Ok(place) => self.subject.start(place).await,
-            Err(what) => Err(what),
-        };
-        let finding = match started {
+        let finding = match self.subject.first_start().await {
             Ok(life) => {
                 self.note(&life.info);
                 let finding = starting::start(&self.subject, &life).await;

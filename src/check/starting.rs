@@ -33,8 +33,9 @@ pub(super) async fn start(subject: &Subject, life: &Life) -> Finding {
     let processes = used.as_ref().map_or(0, |it| it.processes);
     let info = &life.info;
     let observed = format!(
-        "it answered after {}; {welcome}; protocol {}; {}",
+        "it answered after {} over {}; {welcome}; protocol {}; {}",
         shown(life.replied),
+        subject.transport(),
         super::client::shown(&info.protocol_version),
         counted(processes, "process"),
     );

@@ -1,10 +1,9 @@
 //! The kernel that is checked: its process, where it is, and whoever it leaves behind.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,16 +14,17 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::client::{Client, shown};
 use super::figures::limit;
+use super::place::Place;
+use super::terms::{CheckError, Terms};
 use crate::bridge::foreign::{Connections, launch, reach};
-use crate::bridge::{BridgeError, OwnFile, make_connection};
-use crate::config::ForeignKernel;
-use crate::folders::{FolderError, OwnFolder, socket_folder};
+use crate::config::{ForeignKernel, KernelTransport};
+use crate::folders::{OwnFolder, socket_folder};
 use crate::ids::random_hex;
-use crate::jupyter::{Channel, Connection, KernelInfo, Transport};
+use crate::jupyter::{Channel, KernelInfo};
 use crate::output::Tail;
 use crate::process::{
-    Leftover, Marker, Pidfd, PipeReader, ProcessError, ReadOutcome, Signal, Spawned, Stdio,
-    end_orphans, in_a_thread, left_by, output_pipe,
+    Leftover, Marker, Pidfd, PipeReader, ReadOutcome, Signal, Spawned, Stdio, end_orphans,
+    in_a_thread, left_by, output_pipe,
 };
 
 /// By which everything is known again that a kernel starts. Kernels of ours drop variables that they do not
@@ -37,107 +37,6 @@ const GONE: Duration = Duration::from_secs(5);
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 /// Bytes of what a kernel prints by itself that are kept.
 const SAID_BYTES: usize = 2_000;
-/// Bytes of a random key.
-const KEY_BYTES: usize = 32;
-/// The random part of a file's name.
-const NAME_BYTES: usize = 4;
-
-/// On what terms a kernel is checked.
-#[derive(Debug, Clone)]
-pub struct Terms {
-    /// The environment of the kernel, as it is.
-    pub environment: Vec<(OsString, OsString)>,
-    /// Where a private folder for sockets may be, best first
-    /// ([`private_bases`](crate::folders::private_bases)).
-    pub bases: Vec<PathBuf>,
-    /// Where a folder for the kernel to work in may be.
-    pub temp_dir: PathBuf,
-    /// This process adopts orphans ([`adopt_orphans`](crate::process::adopt_orphans)), and starts nothing
-    /// else meanwhile: what falls to it is the kernel's. Otherwise that is found by a mark in its
-    /// environment, where it has kept it.
-    pub adopts: bool,
-    /// The names of the checks that are wanted beside `start`; all of them, if none is named
-    /// ([`names`](super::names)).
-    pub only: Vec<String>,
-    /// How long the kernel may take to start; 30 s by default.
-    pub start: Duration,
-    /// How long anything may take that is over at once in a kernel that works; 10 s by default.
-    pub patience: Duration,
-}
-
-impl Terms {
-    /// The usual ones.
-    pub fn new(
-        environment: Vec<(OsString, OsString)>,
-        bases: Vec<PathBuf>,
-        temp_dir: PathBuf,
-    ) -> Self {
-        Self {
-            environment,
-            bases,
-            temp_dir,
-            adopts: false,
-            only: Vec::new(),
-            start: Duration::from_secs(30),
-            patience: Duration::from_secs(10),
-        }
-    }
-
-    /// Whether a check is wanted.
-    pub(super) fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|it| it == name)
-    }
-
-    /// A limit of the contract, or as long as anything may take.
-    pub(super) fn within(&self, limit: Duration) -> Duration {
-        limit.min(self.patience)
-    }
-}
-
-/// Why a kernel could not be checked.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CheckError {
-    /// It was asked to stop; what it had started is gone.
-    #[error("the check was stopped")]
-    Stopped,
-    /// No folder for sockets.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// No folder to work in.
-    #[error(
-        "no folder can be made in {folder} for the kernel to work in ({source}); set TMPDIR to one that you \
-         can write to"
-    )]
-    Work {
-        /// Where.
-        folder: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The system has no more of something.
-    #[error(transparent)]
-    Process(#[from] ProcessError),
-}
-
-/// A place for a kernel: where its sockets are, and where it works.
-#[derive(Debug)]
-pub(super) struct Place {
-    pub(super) connection: Connection,
-    prefix: PathBuf,
-    path: PathBuf,
-    pub(super) folder: PathBuf,
-    _file: OwnFile,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // A kernel that was killed leaves them.
-        for port in self.connection.ports {
-            drop(fs::remove_file(format!("{}-{port}", self.prefix.display())));
-        }
-    }
-}
 
 /// A kernel that answers.
 #[derive(Debug)]
@@ -162,6 +61,8 @@ pub(super) struct Subject {
     environment: Vec<(OsString, OsString)>,
     sockets: OwnFolder,
     work: TempDir,
+    /// It is reached over TCP, not by Unix sockets.
+    over_tcp: bool,
     /// Kernels that were started.
     started: Vec<Pidfd>,
     /// Takes what they print by themselves.
@@ -185,6 +86,7 @@ impl Subject {
         })
         .await??;
         let mark = random_hex(16);
+        let over_tcp = kernel.transport == KernelTransport::Tcp;
         let mut environment = terms.environment.clone();
         environment.retain(|(name, _)| name != MARK);
         environment.push((MARK.into(), mark.as_str().into()));
@@ -197,6 +99,7 @@ impl Subject {
             environment,
             sockets,
             work,
+            over_tcp,
             started: Vec::new(),
             readers: JoinSet::new(),
             said: Arc::new(Mutex::new(Tail::new(SAID_BYTES))),
@@ -205,36 +108,49 @@ impl Subject {
 
     /// A fresh place.
     pub(super) fn place(&self) -> Result<Place, String> {
-        let name = format!("k-{}", random_hex(NAME_BYTES));
-        let prefix = self.sockets.path().join(&name);
-        let connection = Connection {
-            transport: Transport::Ipc(prefix.display().to_string()),
-            ports: [1, 2, 3, 4, 5],
-            key: random_hex(KEY_BYTES),
-            kernel_name: Some(self.kernel.name.clone()),
-        };
-        let path = self.sockets.path().join(format!("{name}.json"));
-        let file = make_connection(&path, &connection).map_err(|it: BridgeError| it.to_string())?;
-        let folder = self.work.path().join(&name);
-        fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        Ok(Place {
-            connection,
-            prefix,
-            path,
-            folder,
-            _file: file,
-        })
+        Place::new(
+            self.sockets.path(),
+            self.work.path(),
+            &self.kernel.name,
+            self.over_tcp,
+        )
+    }
+
+    /// Starts the kernel for the first time. If it knows no Unix sockets it is reached over TCP from then
+    /// on, where its kernelspec does not say otherwise.
+    pub(super) async fn first_start(&mut self) -> Result<Life, String> {
+        let mut has_any = true;
+        let place = self.place()?;
+        match self.start_and_look(place, &mut has_any).await {
+            Err(_) if !has_any && self.kernel.transport == KernelTransport::Any => {
+                self.sweep().await;
+                self.over_tcp = true;
+                let place = self.place()?;
+                self.start(place).await
+            }
+            started => started,
+        }
+    }
+
+    /// How it is reached.
+    pub(super) fn transport(&self) -> &'static str {
+        if self.over_tcp { "TCP" } else { "Unix sockets" }
     }
 
     /// Starts the kernel in a place and waits until it answers.
     pub(super) async fn start(&mut self, place: Place) -> Result<Life, String> {
+        self.start_and_look(place, &mut false).await
+    }
+
+    /// The same, and whether one of its sockets was there.
+    async fn start_and_look(&mut self, place: Place, has_any: &mut bool) -> Result<Life, String> {
         let began = Instant::now();
         let mut process = self.launch(&place)?;
-        let signer = place.connection.signer().map_err(|it| it.to_string())?;
+        let signer = place.connection().signer().map_err(|it| it.to_string())?;
         let name = Client::name();
         let deadline = began + self.terms.start;
         let answered = async {
-            let streams = reach(&place.connection).await;
+            let streams = reach(place.connection()).await;
             let mut client = Client::new(Connections::new(streams, &name, &signer), name.clone());
             first_answer(&mut client, began)
                 .await
@@ -244,6 +160,7 @@ impl Subject {
             answer = timeout_at(deadline, answered) => answer,
             status = process.ended() => {
                 let how = status.map_or_else(|| "is gone".to_owned(), |it| it.to_string());
+                *has_any = place.has_any();
                 return Err(self.with_last_words(format!("it ended ({how}) before it answered")));
             }
         };
@@ -254,6 +171,7 @@ impl Subject {
                 return Err(self.with_last_words(what));
             }
             Err(_elapsed) => {
+                *has_any = place.has_any();
                 self.end(process).await;
                 let within = limit(self.terms.start);
                 return Err(self.with_last_words(format!("it did not answer within {within}")));

@@ -25,7 +25,7 @@ fn spec(place: &Place, name: &str, content: &Value) -> PathBuf {
     folder
 }
 
-/// Ours, as it is installed.
+/// Ours, as it is installed; one that is interrupted by signals is reached over TCP.
 fn ours(place: &Place, interrupt_mode: &str) -> PathBuf {
     let argv = [
         env!("CARGO_BIN_EXE_warmcell"),
@@ -37,6 +37,7 @@ fn ours(place: &Place, interrupt_mode: &str) -> PathBuf {
     ];
     let content = json!({
         "argv": argv, "display_name": "ours", "language": "python", "interrupt_mode": interrupt_mode,
+        "metadata": if interrupt_mode == "signal" { json!({ "warmcell_transport": "tcp" }) } else { json!({}) },
     });
     spec(place, "ours", &content)
 }
@@ -159,7 +160,7 @@ async fn our_own_kernel_passes_every_check() {
 }
 
 #[tokio::test]
-async fn a_program_checks_a_kernel_that_is_interrupted_by_signals() {
+async fn a_program_checks_a_kernel_over_tcp_that_is_interrupted_by_signals() {
     let place = Place::new();
     let kernel = kernel_at(&ours(&place, "signal")).unwrap();
     assert!(!kernel.interrupted_by_message);
@@ -169,11 +170,15 @@ async fn a_program_checks_a_kernel_that_is_interrupted_by_signals() {
         "interrupt-await",
         "interrupt-child",
         "timeout",
+        "descriptors",
+        "restart",
         "orphans-killed",
     ];
     let report = checked(kernel, terms(&place, &only)).await;
     assert_eq!(report.checks.len(), only.len() + 1);
     assert!(report.is_good(), "{report:?}");
+    let start = finding(&report, "start");
+    assert!(start.observed.contains(" over TCP; "), "{start:?}");
     assert_nothing_left(&place).await;
 }
 
@@ -322,12 +327,28 @@ async fn a_kernel_of_another_language_is_checked_without_cells() {
     }
     let skipped = finding(&report, "late-output");
     assert!(skipped.observed.contains("speaks \"echo\""), "{skipped:?}");
-    for name in ["death-killed", "orphans-killed", "orphans-shutdown"] {
+    for name in [
+        "interrupt-idle",
+        "death-killed",
+        "orphans-killed",
+        "orphans-shutdown",
+    ] {
         assert_eq!(finding(&report, name).verdict, Verdict::Pass, "{report:?}");
     }
     // It ends without a word.
     let restart = finding(&report, "restart");
     assert!(restart.observed.contains("was not answered"), "{restart:?}");
+    assert_nothing_left(&place).await;
+}
+
+#[tokio::test]
+async fn a_kernel_that_knows_no_unix_sockets_is_started_once_more() {
+    let place = Place::new();
+    let kernel = hostile(&place, "tcp-or-exits", "echo");
+    let report = checked(kernel, terms(&place, &["orphans-killed"])).await;
+    assert!(report.is_good(), "{report:?}");
+    let start = finding(&report, "start");
+    assert!(start.observed.contains(" over TCP; "), "{start:?}");
     assert_nothing_left(&place).await;
 }
 
@@ -370,7 +391,10 @@ async fn a_reader_who_goes_away_ends_the_check() {
 fn what_cannot_be_checked_is_said_with_what_there_is() {
     let place = Place::new();
     let jupyter = place.work().join("jupyter");
-    for (name, content) in [("one", r#"{"argv":["x"]}"#), ("broken", "{")] {
+    for (name, content) in [
+        ("one", r#"{"argv":["x","{connection_file}"]}"#),
+        ("broken", "{"),
+    ] {
         let folder = jupyter.join("kernels").join(name);
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("kernel.json"), content).unwrap();

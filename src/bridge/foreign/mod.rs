@@ -31,5 +31,5 @@ mod traceback;
 pub(crate) use connection::{Connections, Event};
 pub use entry::run;
 pub(crate) use launch::launch;
-pub(crate) use reach::reach;
+pub(crate) use reach::{Places, reach};
 pub(crate) use start::{parent_id, request};

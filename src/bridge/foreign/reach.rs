@@ -31,9 +31,9 @@ const SOCKETS: [SocketName; 4] = [
 
 /// The places of a kernel's sockets.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(crate) struct Places {
     /// As its connection file says them.
-    pub(super) connection: Connection,
+    pub(crate) connection: Connection,
     /// Ports that are kept for the kernel: nobody else is given one of them, and it can have them
     /// nevertheless, as both sides allow the reuse of an address (`ZeroMQ` does) and this one does not
     /// listen.
@@ -42,7 +42,7 @@ pub(super) struct Places {
 
 impl Places {
     /// Unix sockets whose names begin with this path.
-    pub(super) fn ipc(prefix: &Path, kernel_name: &str) -> Self {
+    pub(crate) fn ipc(prefix: &Path, kernel_name: &str) -> Self {
         Self {
             connection: Connection {
                 transport: Transport::Ipc(prefix.display().to_string()),
@@ -59,7 +59,7 @@ impl Places {
     /// # Errors
     ///
     /// If there are none. To be called within a runtime of tokio.
-    pub(super) fn tcp(kernel_name: &str) -> io::Result<Self> {
+    pub(crate) fn tcp(kernel_name: &str) -> io::Result<Self> {
         let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let mut kept = Vec::new();
         let mut ports = [0; 5];
@@ -83,7 +83,7 @@ impl Places {
     }
 
     /// Whether one of its sockets is there already, as far as that can be seen: over TCP it cannot.
-    pub(super) fn has_any(&self) -> bool {
+    pub(crate) fn has_any(&self) -> bool {
         let mut places = SocketName::ALL
             .into_iter()
             .flat_map(|name| places(&self.connection, name));
