@@ -55,7 +55,7 @@ pub fn foreign_kernel(name: &str, caller: &Caller) -> Result<ForeignKernel, Unkn
         let reason = "its kernels are Warmcell's own".to_owned();
         return Err(specs.unknown(name, caller, reason));
     }
-    specs.kernel(wanted, found, caller)
+    specs.kernel(&wanted, found, caller)
 }
 
 /// Any kernel that is installed, ours too, as it was asked for by name.
@@ -68,7 +68,7 @@ pub fn foreign_kernel(name: &str, caller: &Caller) -> Result<ForeignKernel, Unkn
 pub fn installed_kernel(name: &str, caller: &Caller) -> Result<ForeignKernel, UnknownKernel> {
     let specs = kernelspecs(caller);
     let (wanted, found) = specs.named(name, caller)?;
-    specs.kernel(wanted, found, caller)
+    specs.kernel(&wanted, found, caller)
 }
 
 /// The kernel of a kernelspec that need not be installed: of a `kernel.json`, or of the folder that holds
@@ -200,13 +200,13 @@ impl Kernelspecs {
     /// A kernel of one of them.
     fn kernel(
         &self,
-        name: String,
+        name: &str,
         found: InstalledKernelspec,
         caller: &Caller,
     ) -> Result<ForeignKernel, UnknownKernel> {
         let file = found.folder.join(KERNEL_JSON);
-        started_as(name.clone(), found, Some(caller))
-            .map_err(|what| self.unknown(&name, caller, format!("{}: {what}", file.display())))
+        started_as(name.to_owned(), found, Some(caller))
+            .map_err(|what| self.unknown(name, caller, format!("{}: {what}", file.display())))
     }
 
     /// The one of that name, and the name as names are compared.

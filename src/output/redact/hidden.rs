@@ -138,9 +138,8 @@ impl Hidden {
     /// The next place from `from` on where a value may begin.
     pub(super) fn next(&self, text: &[u8], from: usize, ended: bool) -> Option<usize> {
         let rest = text.get(from..)?;
-        let mut at = from;
         let mut whole = None;
-        for pair in rest.windows(2) {
+        for (at, pair) in (from..).zip(rest.windows(2)) {
             if let [first, second] = pair
                 && self.has_pair(*first, *second)
                 && self.may_begin(text.get(at..).unwrap_or_default())
@@ -148,7 +147,6 @@ impl Hidden {
                 whole = Some(at);
                 break;
             }
-            at += 1;
         }
         if whole.is_some() || ended {
             return whole;
