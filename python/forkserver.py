@@ -109,6 +109,9 @@ class Forkserver:
             if ready.get(self._control.fileno()):
                 changed |= self._receive()
                 if self._manager_gone:
+                    # Known by what could not be sent, perhaps: then its end is not read any more.
+                    self._end_all()
+                    changed = True
                     poll.unregister(self._control.fileno())
             self._calm = not ready
             if changed:

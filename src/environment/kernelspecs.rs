@@ -146,7 +146,7 @@ impl UnknownKernel {
             .map(|folder| folder.display().to_string())
             .collect();
         let known = match &self.known[..] {
-            [] => "no kernelspec is installed".to_owned(),
+            [] => "no kernelspec that can be used is installed".to_owned(),
             known => format!("there are {}", known.join(", ")),
         };
         format!("{known} (looked for in {})", folders.join(", "))

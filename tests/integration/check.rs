@@ -392,7 +392,7 @@ fn what_cannot_be_checked_is_said_with_what_there_is() {
     let place = Place::new();
     let jupyter = place.work().join("jupyter");
     for (name, content) in [
-        ("one", r#"{"argv":["x","{connection_file}"]}"#),
+        ("one", r#"{"argv":["/bin/true","{connection_file}"]}"#),
         ("broken", "{"),
     ] {
         let folder = jupyter.join("kernels").join(name);

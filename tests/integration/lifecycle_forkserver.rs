@@ -7,7 +7,7 @@ use serde_json::json;
 use warmcell::session::Cell;
 
 use crate::lifecycle_support::{is_alive, json, limited, number, result, signal, until};
-use crate::support::{Manager, run, run_cell};
+use crate::support::{Manager, finish, pythons, run, run_cell, text};
 
 #[tokio::test]
 async fn a_stopped_forkserver_is_replaced_and_killed() {
@@ -131,5 +131,27 @@ async fn parallel_first_calls_start_one_forkserver_and_one_kernel_each() {
     assert_eq!(counts, [1, 2, 3, 4, 5, 6].map(|n| json!(n)));
     assert!(seen.iter().all(|(_, pid)| *pid == seen[0].1));
     assert_eq!(manager.registry.names().len(), 7);
+    manager.end().await;
+}
+
+#[tokio::test]
+async fn a_forkserver_whose_answer_nobody_takes_ends_with_all_that_it_has_forked() {
+    let manager = Manager::start().await;
+    run(&manager.session("unpacks"), "1").await;
+    let unpacked = manager.place.home().join("cache/warmcell");
+    let sources = std::fs::read_dir(unpacked).unwrap().next().unwrap();
+    let sources = sources.unwrap().path();
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/python/forkserver_alone.py"
+    );
+    for (version, python) in pythons() {
+        let folder = tempfile::tempdir_in(manager.place.work()).unwrap();
+        let mut command = manager.place.command(python.to_str().unwrap());
+        command.arg(script).arg(&sources).arg(folder.path());
+        let output = finish(&mut command);
+        let said = text(&output.stderr);
+        assert_eq!(text(&output.stdout), "OK\n", "{version}: {said}");
+    }
     manager.end().await;
 }
