@@ -210,7 +210,7 @@ impl Execution {
     /// Its result, if it is there: then [`Execution::delivered`] is not to be called any more.
     pub(super) fn delivered_now(&mut self) -> Option<(Outcome, Arc<Received>)> {
         match self.result.try_recv() {
-            Ok(delivery) => Some((delivery.outcome, delivery.received)),
+            Ok(delivery) => Some((self.named(delivery.outcome), delivery.received)),
             Err(oneshot::error::TryRecvError::Empty) => None,
             Err(oneshot::error::TryRecvError::Closed) => {
                 let kernel = self.shared.untouched();

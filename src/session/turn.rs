@@ -157,7 +157,10 @@ impl Worker {
                 Ok(kernel) => kernel,
                 Err(error) => {
                     let here = self.following.place_of(cell);
-                    let is_its_own = step.directory.is_some() || here == self.keeper.place();
+                    // One that is not there any more, but was, is no mistake of the caller's.
+                    let never_ran = self.keeper.generation() == 0;
+                    let is_its_own =
+                        step.directory.is_some() || (never_ran && here == self.keeper.place());
                     return Err(self.without_kernel(error, is_its_own));
                 }
             };

@@ -454,11 +454,11 @@ fn what_cannot_be_checked_is_said_with_what_there_is() {
     }
     let (_, _, said) = refused(&["one", "--only", "nonsense"]);
     assert!(said.contains("there are start, reuse, "), "{said}");
-    // A program that is not there is a kernel that does not start.
+    // A program that is no kernel does not start as one.
     let (code, said, _) = refused(&["one"]);
     assert_eq!(code, 1, "{said}");
     assert!(
-        said.contains("fail    start               it cannot be started: "),
+        said.contains("fail    start               it ended (exit status: 0) before it answered"),
         "{said}"
     );
     assert!(

@@ -389,12 +389,18 @@ async fn a_python_that_does_not_start_is_told_to_each_who_asks_and_not_tried_for
         (&program, &["its last words", "7"][..]),
         (&gone, &["gone/python"]),
     ] {
+        // As a front end does, with a file of its own.
         let file = place.work().join("k.json");
+        let prefix = place.work().join("sockets");
+        fs::write(&file, ipc(prefix.to_str().unwrap()).to_string()).unwrap();
         let mut command = place.warmcell(&["kernel", "-f", "k.json", "--python"]);
-        let mut child = command.arg(python).stderr(Stdio::piped()).spawn().unwrap();
-        first_line(&mut child);
+        let child = command.arg(python).spawn().unwrap();
         let mut kernel = Running(child);
         let connection = read_connection(&file).unwrap().unwrap();
+        until("its sockets", || {
+            (1..=5).all(|number| place.work().join(format!("sockets-{number}")).exists())
+        })
+        .await;
         // Who it is it can say without a Python.
         answers(&connection, "who");
         let mut front_end = FrontEnd::new(&connection, "a");

@@ -180,11 +180,13 @@ async fn a_death_between_cells_is_told_to_the_next_cell() {
         let mut events = session.events();
         until("its end", || !is_alive(pid)).await;
         // Nobody need ask for the end to be seen.
-        let exited = events.next().await.unwrap();
+        let printed = serde_json::to_value(events.next().await.unwrap()).unwrap();
         assert_eq!(
-            serde_json::to_value(&exited).unwrap()["kind"],
-            "kernel_exited"
+            [&printed["kind"], &printed["text"]],
+            ["late_output", "bye\n"]
         );
+        let exited = serde_json::to_value(events.next().await.unwrap()).unwrap();
+        assert_eq!(exited["kind"], "kernel_exited");
         let dead = serde_json::to_value(events.next().await.unwrap()).unwrap();
         assert_eq!(dead["to"], "dead");
         until("the reaping", || {

@@ -228,7 +228,10 @@ async fn a_cell_that_goes_on_can_be_interrupted_and_its_result_found_by_its_id()
     let (_, out, _) = home.run(&["sessions", "wait", "a", "--json"]);
     let result: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(result["result"], "2");
-    assert!(detached["status"] != "running" || detached["cell_id"] == result["cell_id"]);
+    assert!(
+        detached["status"] != "running" || detached["cell_id"] == result["cell_id"],
+        "{detached} {result}"
+    );
     home.end().await;
 }
 
