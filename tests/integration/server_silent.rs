@@ -178,6 +178,10 @@ async fn ctrl_c_ends_the_wait_for_a_server_that_has_stopped() {
         &mut home.command(&["exec", "-s", "a", "--json", &code]),
     ));
     written(&begun).await;
+    // What it had printed by then is on its way to the client once the server has answered others.
+    for _ in 0..3 {
+        home.state("a", "busy").await;
+    }
     let server = home.server();
     signal(server, Signal::STOP);
     let began = Instant::now();
