@@ -61,6 +61,11 @@ pub(super) fn header(mut ahead: Ahead<'_>) -> Judged {
     }
     let value = ahead.run(Class::Token68, LOOKED_AT)?;
     let is_secret = is_opaque(value) || (has_scheme && is_mixed(value));
+    found(ahead, value, is_secret, "authorization")
+}
+
+/// The value that stands here, if it is a secret and stands by itself.
+fn found(ahead: Ahead<'_>, value: &[u8], is_secret: bool, kind: &'static str) -> Judged {
     let mut after = ahead;
     after.at += value.len();
     if !is_secret || !stands_alone(after)? {
@@ -68,8 +73,8 @@ pub(super) fn header(mut ahead: Ahead<'_>) -> Judged {
     }
     Ok(Some(Found {
         from: ahead.at,
-        to: ahead.at + value.len(),
-        kind: "authorization",
+        to: after.at,
+        kind,
         rest: Rest::Run(Class::Token68),
     }))
 }
@@ -108,17 +113,7 @@ pub(super) fn assignment(mut ahead: Ahead<'_>, at: usize) -> Judged {
     let value = ahead.run(Class::Token68, LOOKED_AT)?;
     let is_password = word.starts_with(b"PASS") || word == b"PW" || word == b"PWD";
     let is_secret = is_opaque(value) || (is_password && is_mixed(value) && !value.contains(&b'/'));
-    let mut after = ahead;
-    after.at += value.len();
-    if !is_secret || !stands_alone(after)? {
-        return Ok(None);
-    }
-    Ok(Some(Found {
-        from: ahead.at,
-        to: ahead.at + value.len(),
-        kind: "credential",
-        rest: Rest::Run(Class::Token68),
-    }))
+    found(ahead, value, is_secret, "credential")
 }
 
 fn is_space(byte: u8) -> bool {
