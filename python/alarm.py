@@ -33,24 +33,43 @@ def _handle(number: int, frame: Any) -> None:
         _ring()
 
 
-def ring_in(seconds: float, ring: Callable[[], None]) -> None:
-    """Has the function called once on the main thread, which must be the caller's."""
-    global _timer, _owner, _ring
-    if _SIGNAL < 0:
+def prepare() -> None:
+    """Makes the timer, on the main thread; then the others can have it ring too."""
+    global _timer, _owner
+    if _SIGNAL < 0 or _owner == os.getpid():
         return
-    _ring = ring
-    if _owner != os.getpid():
-        # A forked process has none of its parent's timers.
-        _owner = os.getpid()
-        if signal.getsignal(_SIGNAL) not in (signal.SIG_DFL, _handle):
-            _timer = None
+    # A forked process has none of its parent's timers.
+    _timer = None
+    if signal.getsignal(_SIGNAL) in (signal.SIG_DFL, _handle):
+        try:
+            signal.signal(_SIGNAL, _handle)
+        except ValueError:
+            # Another thread's: the main one makes it when it needs it.
             return
-        signal.signal(_SIGNAL, _handle)
         signal.siginterrupt(_SIGNAL, False)
-        event = pack("@QiiiQQQQQ", 0, _SIGNAL, _TO_ONE_THREAD, _owner, 0, 0, 0, 0, 0)
+        event = pack("@QiiiQQQQQ", 0, _SIGNAL, _TO_ONE_THREAD, os.getpid(), 0, 0, 0, 0, 0)
         _timer = create_timer(_CLOCK_MONOTONIC, event)
-    if _timer is not None and signal.getsignal(_SIGNAL) is _handle:
-        set_timer(_timer, seconds)
+    _owner = os.getpid()
+
+
+def ring_every(seconds: float, ring: Callable[[], None]) -> bool:
+    """Has the function called on the main thread until `stop`; whether it will be.
+
+    Again and again, not once: an interrupt may be raised before its first line.
+    """
+    global _ring
+    _ring = ring
+    prepare()
+    if _owner != os.getpid() or _timer is None or signal.getsignal(_SIGNAL) is not _handle:
+        return False
+    set_timer(_timer, seconds)
+    return True
+
+
+def stop() -> None:
+    """Nothing rings until it is asked for again."""
+    if _owner == os.getpid() and _timer is not None:
+        set_timer(_timer, 0)
 
 
 def end() -> None:

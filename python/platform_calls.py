@@ -100,6 +100,6 @@ def create_timer(clock: int, event: bytes) -> object | None:
 
 
 def set_timer(timer: object, seconds: float) -> None:
-    """Lets the timer fire once."""
-    whole, rest = divmod(int(seconds * 1e9), 1_000_000_000)
-    _call("timer_settime", timer, 0, pack("@qqqq", 0, 0, whole, rest), None)
+    """Lets the timer fire every so many seconds; no more with 0."""
+    every = divmod(int(seconds * 1e9), 1_000_000_000)
+    _call("timer_settime", timer, 0, pack("@qqqq", *every, *every), None)

@@ -19,7 +19,7 @@ from _thread import RLock, get_ident
 from _thread import _count as thread_count
 from time import monotonic
 
-from .alarm import ring_in
+from .alarm import prepare, ring_every, stop
 from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import MODULES, copy_of, os
 from .platform_calls import flush_c_stdout
@@ -82,7 +82,7 @@ class PipeWriter(io.BufferedIOBase):
             self._count += 1
             if self._count >= FLOOD_WRITES:
                 now = monotonic()
-                if now - self._since < FLOOD_SECONDS:
+                if now - self._since < FLOOD_SECONDS and ring_every(CALM_SECONDS, look_for_calm):
                     self._keep(data)
                     self._turn(flood=True)
                     return len(data)
@@ -166,42 +166,52 @@ class PipeWriter(io.BufferedIOBase):
             self._turn(flood=False)
 
     def _turn(self, *, flood: bool) -> None:
+        """Into a flood, or out of it.
+
+        An interrupt may be raised at any point: so the timer is set before the first step into a
+        flood, and the mark of one goes last, or text would wait in a buffer that nobody looks at.
+        """
         global _waits
-        _waits = _waits or flood
-        self._flood = flood
         self._count = 0
         self._since = monotonic()
+        if flood:
+            self._flood = _waits = True
+            # Once more: the main thread may have seen no flood just now, and stopped it.
+            ring_every(CALM_SECONDS, look_for_calm)
         if self._text is not None:
             # Its own buffer mixes up the text of threads (CPython before 3.12.4).
             block = flood and thread_count() == 0
             self._text.reconfigure(line_buffering=False, write_through=not block)
         if not flood:
             self.flush()
-        elif get_ident() == _main_thread:
-            ring_in(CALM_SECONDS, look_for_calm)
+            self._flood = False
 
-    def end_flood(self, *, after: float) -> bool:
-        """Ends a flood if nothing came for so long; whether it goes on."""
-        if not self._flood:
-            return False
-        if self._lock._is_owned() or monotonic() - self._since < after:  # type: ignore[attr-defined]
-            return True
-        with self._lock:
-            self._turn(flood=False)
-        return False
+    def end_flood(self, *, after: float) -> None:
+        """Ends a flood if nothing came for so long, and this is not in the middle of a write."""
+        if not self._flood or self._lock._is_owned():  # type: ignore[attr-defined]
+            return
+        if monotonic() - self._since >= after:
+            with self._lock:
+                self._turn(flood=False)
 
 
 def look_for_calm() -> None:
     """Ends floods that are over: what is printed after one does not wait for the next block."""
     try:
-        if any([writer.end_flood(after=CALM_SECONDS) for writer in _writers]):
-            ring_in(CALM_SECONDS, look_for_calm)
+        for writer in _writers:
+            writer.end_flood(after=CALM_SECONDS)
+        if not any([writer._flood for writer in _writers]):
+            stop()
+            # Another thread's may have begun in between.
+            if any([writer._flood for writer in _writers]):
+                ring_every(CALM_SECONDS, look_for_calm)
     except Exception:  # noqa: BLE001 - a stream that the cell has closed, in the middle of its code
         pass
 
 
 def threads_begin() -> None:
-    """A thread is about to start: see PipeWriter._turn."""
+    """A thread is about to start: see PipeWriter._turn. What it prints may become a flood too."""
+    prepare()
     for writer in _writers:
         try:
             writer.end_flood(after=0)

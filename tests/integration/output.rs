@@ -143,6 +143,43 @@ async fn what_was_written_before_a_kill_is_there() {
     .await;
 }
 
+/// A flood has its end whatever breaks it off: interrupts of the cell's own, at any point of it.
+#[tokio::test]
+async fn a_flood_that_is_broken_off_anywhere_holds_nothing_back() {
+    let script = include_str!("../python/flood_interrupted.py");
+    on_each_python(async |session, version| {
+        let outcome = run(session, script).await;
+        assert_eq!(
+            outcome.status,
+            Status::Success,
+            "{version}: {}",
+            outcome.output
+        );
+        let points: u32 = outcome.output.trim().parse().unwrap();
+        assert!(points > 10, "{version}: {points}");
+    })
+    .await;
+}
+
+/// A thread that prints much and then nothing more: its text is there although the cell goes on.
+#[tokio::test]
+async fn the_end_of_a_threads_flood_does_not_wait_for_the_cell() {
+    on_each_python(async |session, version| {
+        let code = "import os, threading, time
+def flood():
+    for n in range(20_000):
+        print(f'{n:09}')
+thread = threading.Thread(target=flood)
+thread.start()
+thread.join()
+time.sleep(0.2)
+os.kill(os.getpid(), 9)";
+        let (_, stdout) = run_live(session, Cell::new(code)).await;
+        assert_eq!(stdout.len(), 200_000, "{version}");
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_comes_between_cells_is_told_apart() {
     let manager = Manager::start().await;

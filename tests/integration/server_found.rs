@@ -255,9 +255,9 @@ async fn a_server_that_is_neither_found_nor_answers_is_named() {
         code == 0 && err.contains(&format!("(process {server})")),
         "{err}"
     );
-    // Promises: 2 s each.
+    // Promises: 5 s and 2 s; beyond that only what a busy machine takes.
     assert!(
-        began.elapsed() < Duration::from_secs(10),
+        began.elapsed() < Duration::from_secs(30),
         "{:?}",
         began.elapsed()
     );
