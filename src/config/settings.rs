@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::ProcessLimits;
+use super::{LogLevel, Mode, Policy, ProcessLimits};
 
 /// The shortest time limit of a cell.
 const MIN_TIMEOUT: Duration = Duration::from_millis(1);
@@ -111,6 +111,12 @@ pub struct Settings {
     /// Variables that pass from a caller's environment into kernels although they are not among those
     /// that do, by name; never the agent's own credentials. Default none.
     pub passed_variables: Vec<String>,
+    /// The Python of kernels whose caller names none: no other is tried. An absolute path, or the name of
+    /// a program on the caller's PATH. Default none: the caller's environment says which.
+    pub python: Option<PathBuf>,
+    /// In which folder and with which Python kernels run whose caller does not say. Default
+    /// [`Mode::Project`].
+    pub mode: Mode,
     /// The limits of kernels whose caller sends none. Default none: those of this process, but for
     /// open descriptors those that it had when its [`Registry`](crate::session::Registry) was started.
     pub kernel_limits: Option<ProcessLimits>,
@@ -122,6 +128,12 @@ pub struct Settings {
     pub max_stdout_bytes: usize,
     /// The window of stderr in a result, in bytes; default 10,000.
     pub max_stderr_bytes: usize,
+    /// The most bytes of an output that are kept on disk; default 256 MiB.
+    pub max_spill_bytes: u64,
+    /// What becomes of a cell whose time is up, where the cell does not say; default `restart`.
+    pub on_timeout: Policy,
+    /// What becomes of a cell that is interrupted, where the cell does not say; default `restart`.
+    pub on_interrupt: Policy,
     /// The time limit of one `terminal` call; default 180 s.
     pub terminal_timeout: Duration,
     /// How long an orderly end may take; default 1 s. Kernels that are not ours have 3 s at least.
@@ -135,6 +147,10 @@ pub struct Settings {
     /// A kernel that was given no cell for so long, from the end of the last one, is ended in good
     /// order; the session stays. None or zero: never. Default 1,800 s.
     pub kernel_idle_timeout: Option<Duration>,
+    /// How many kernels sessions may have at once; default 4. Nothing is limited by it yet.
+    pub max_session_kernels: u32,
+    /// From which level on it is logged what happens; default `info`.
+    pub log_level: LogLevel,
     /// A private folder in which it is noted what each session holds, so that the next manager can
     /// say what was lost when this one is killed; made with mode 0700 if it is not there. One manager
     /// at a time may have it. Default none: nothing is noted.
@@ -157,16 +173,23 @@ impl Settings {
             runtime_dir: None,
             kernel_environment: Vec::new(),
             passed_variables: Vec::new(),
+            python: None,
+            mode: Mode::Project,
             kernel_limits: None,
             temp_dir: None,
             limits: Limits::default(),
             max_stdout_bytes: STDOUT_WINDOW_BYTES,
             max_stderr_bytes: STDERR_WINDOW_BYTES,
+            max_spill_bytes: 256 << 20,
+            on_timeout: Policy::default(),
+            on_interrupt: Policy::default(),
             terminal_timeout: Duration::from_secs(180),
             end_grace: Duration::from_secs(1),
             restarts: true,
             interrupt_grace: Duration::from_secs(3),
             kernel_idle_timeout: Some(Duration::from_secs(1_800)),
+            max_session_kernels: 4,
+            log_level: LogLevel::default(),
             ledger: None,
             adopt_orphans: false,
             bridge: None,
