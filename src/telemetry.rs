@@ -8,6 +8,7 @@ use std::sync::Mutex;
 
 use tracing::level_filters::LevelFilter;
 
+use crate::config::LogLevel;
 use crate::folders::private_folder;
 
 /// The size at which a file is put aside, in bytes.
@@ -15,18 +16,24 @@ const MOST_BYTES: u64 = 5 << 20;
 /// How many are kept beside the one that is written.
 const BACKUPS: u32 = 3;
 
-/// Sends what this process logs to a file below the home, from `INFO` on; never code, output or
-/// values, which are logged below that level.
+/// Sends what this process logs to a file below the home, from this level on; never code, output or
+/// values, which are logged at the level `trace` alone.
 ///
 /// # Errors
 ///
 /// If the file cannot be made; nothing is logged then.
-pub fn log_to_file(home: &Path) -> io::Result<()> {
+pub fn log_to_file(home: &Path, level: LogLevel) -> io::Result<()> {
     let folder = home.join("logs");
     private_folder(&folder)?;
     let log = Log::open(folder.join("warmcell.log"))?;
     let subscriber = tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::INFO)
+        .with_max_level(match level {
+            LogLevel::Error => LevelFilter::ERROR,
+            LogLevel::Warning => LevelFilter::WARN,
+            LogLevel::Info => LevelFilter::INFO,
+            LogLevel::Debug => LevelFilter::DEBUG,
+            LogLevel::Trace => LevelFilter::TRACE,
+        })
         .with_ansi(false)
         .with_writer(Mutex::new(log))
         .finish();

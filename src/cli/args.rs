@@ -58,15 +58,16 @@ VIRTUAL_ENV, PYTHONPATH, ...), none with a secret-looking name.
 
 Tools in a cell's namespace: read_file, write_file, terminal.
 
-Environment: HERMES_HOME (default ~/.hermes) holds what is unpacked and cached; VIRTUAL_ENV and PATH \
-say which Python.
+Environment: HERMES_HOME (default ~/.hermes) holds the configuration (config.yaml) and what is unpacked and \
+cached; VIRTUAL_ENV and PATH say which Python. Each key of the configuration has a variable too: \
+code_execution.timeout is WARMCELL_CODE_EXECUTION_TIMEOUT. Flags win over variables, and these over the file.
 
 Exit codes:
-  0    success            124  timeout
-  n    sys.exit(n)        125  no kernel could be had
-  1    exception          126  the kernel died
-  2    usage              130  interrupted
-                          141  stdout was closed
+  0    success                  124  timeout
+  n    sys.exit(n)              125  no kernel could be had
+  1    exception                126  the kernel died
+  2    usage, or what the       130  interrupted
+       configuration refuses    141  stdout was closed
 
 Examples:
   warmcell exec 'print(6*7)'
@@ -104,24 +105,21 @@ pub(super) struct ExecArguments {
     #[arg(long)]
     pub(super) detach: bool,
 
-    /// The time limit of each cell, 0.001 to 86400 seconds.
+    /// The time limit of each cell, 0.001 to 86400 seconds. Otherwise `code_execution.timeout` of the
+    /// configuration, else 300.
     #[arg(
         short,
         long,
         allow_negative_numbers = true,
-        value_name = "SECONDS", default_value = "300", value_parser = timeout)]
-    pub(super) timeout: Duration,
+        value_name = "SECONDS", value_parser = timeout)]
+    pub(super) timeout: Option<Duration>,
 
-    /// How many tool calls each cell may make.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 50,
-        allow_negative_numbers = true
-    )]
-    pub(super) max_tool_calls: u32,
+    /// How many tool calls each cell may make. Otherwise `code_execution.max_tool_calls`, else 50.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) max_tool_calls: Option<u32>,
 
-    /// The Python to use; no other is tried. Otherwise that of `VIRTUAL_ENV`, else python3 on PATH.
+    /// The Python to use; no other is tried. Otherwise `code_execution.python`, else that of `VIRTUAL_ENV`,
+    /// else python3 on PATH.
     #[arg(long, value_name = "PATH")]
     pub(super) python: Option<PathBuf>,
 
@@ -146,13 +144,14 @@ pub(super) struct ExecArguments {
     #[arg(long)]
     pub(super) no_tools: bool,
 
-    /// What to do with a cell whose time is up.
-    #[arg(long, value_name = "POLICY", default_value = "restart")]
-    pub(super) on_timeout: PolicyArgument,
+    /// What to do with a cell whose time is up. Otherwise `code_execution.on_timeout`, else restart.
+    #[arg(long, value_name = "POLICY")]
+    pub(super) on_timeout: Option<PolicyArgument>,
 
-    /// What to do with a cell that is interrupted. A second interrupt kills the kernel in any case.
-    #[arg(long, value_name = "POLICY", default_value = "restart")]
-    pub(super) on_interrupt: PolicyArgument,
+    /// What to do with a cell that is interrupted. Otherwise `code_execution.on_interrupt`, else restart. A
+    /// second interrupt kills the kernel in any case.
+    #[arg(long, value_name = "POLICY")]
+    pub(super) on_interrupt: Option<PolicyArgument>,
 
     /// Show secrets as they are. Otherwise what looks like a token, a key or a password is `[redacted:KIND]`
     /// in all that is printed.
@@ -259,7 +258,7 @@ mod tests {
             panic!("another command");
         };
         assert_eq!(exec.files, [PathBuf::from("a.py"), PathBuf::from("b.py")]);
-        assert_eq!(exec.timeout, Duration::from_millis(500));
+        assert_eq!(exec.timeout, Some(Duration::from_millis(500)));
         let Command::Exec(exec) = parse(&["warmcell", "exec", "-"]).unwrap().command else {
             panic!("another command");
         };

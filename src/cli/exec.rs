@@ -9,11 +9,12 @@ use tokio::time::timeout;
 
 use super::args::ExecArguments;
 use super::kernels::{Kernels, Remote};
-use super::row::{BESIDE, row, told};
+use super::row::{BESIDE, Order, row, told};
 use super::show::{Screen, json_line};
 use super::signals::Signals;
+use super::terms::CellTerms;
 use super::{exit, source, streams, surroundings};
-use crate::config::{Caller, Settings};
+use crate::config::{Caller, Configuration, Settings};
 use crate::execution::{ErrorClass, KernelReport, Outcome};
 use crate::process::{ProcessError, own_limits, try_descriptors, try_thread};
 use crate::session::{Registry, SessionError, SessionName};
@@ -27,19 +28,27 @@ const FOR_EVER: Duration = Duration::from_secs(366 * 86_400);
 /// Runs the command; its exit code.
 pub(super) fn main(arguments: &ExecArguments) -> ExitCode {
     let named = arguments.session.clone().or_else(surroundings::session);
+    let file = surroundings::configuration();
+    if let Some(sentence) = surroundings::refusal(&file) {
+        return ExitCode::from(refuse_at_once(arguments, ErrorClass::Usage, &sentence));
+    }
+    let configuration = file.configuration();
+    let settings = surroundings::configured_settings(&configuration.values);
     // A client holds no cells: only a manager starts itself anew.
     let unhidden = match named {
-        None => surroundings::hide_secrets(),
+        None => surroundings::hide_secrets_but(&[], &settings.passed_variables),
         Some(_) => surroundings::hide_from_others(),
     };
     let code = match start(named.is_some()) {
         Ok((runtime, screen)) => {
-            let code = runtime.block_on(exec(arguments, named, screen, unhidden));
+            let told = unhidden.into_iter().collect();
+            let configured = (settings, configuration);
+            let code = runtime.block_on(exec(arguments, named, configured, screen, told));
             // A write to a pipe that nobody reads would hold us for ever.
             runtime.shutdown_background();
             code
         }
-        Err(error) => refuse_at_once(arguments, &error),
+        Err(error) => refuse_at_once(arguments, ErrorClass::Unavailable, &error.to_string()),
     };
     ExitCode::from(code)
 }
@@ -72,16 +81,12 @@ fn start(is_client: bool) -> Result<(Runtime, Screen), ProcessError> {
 }
 
 /// Says why nothing can be run, with the least that can be had.
-fn refuse_at_once(arguments: &ExecArguments, error: &ProcessError) -> u8 {
-    let outcome = Outcome::not_run(
-        ErrorClass::Unavailable,
-        error.to_string(),
-        KernelReport::none(),
-    );
+fn refuse_at_once(arguments: &ExecArguments, class: ErrorClass, sentence: &str) -> u8 {
+    let outcome = Outcome::not_run(class, sentence, KernelReport::none());
     let told = if arguments.json {
         json_line(&outcome)
     } else {
-        writeln!(io::stderr(), "warmcell: {error}")
+        writeln!(io::stderr(), "warmcell: {sentence}")
     };
     if let Some(error) = told.err().filter(|_| arguments.json) {
         return exit::unwritten(&error);
@@ -92,8 +97,9 @@ fn refuse_at_once(arguments: &ExecArguments, error: &ProcessError) -> u8 {
 async fn exec(
     arguments: &ExecArguments,
     named: Option<String>,
+    (settings, configuration): (Settings, &Configuration),
     mut screen: Screen,
-    unhidden: Option<String>,
+    mut beforehand: Vec<String>,
 ) -> u8 {
     // From here on a signal interrupts cells, it does not end us.
     let mut signals = match Signals::new() {
@@ -104,10 +110,12 @@ async fn exec(
             return exit::UNAVAILABLE;
         }
     };
-    if let Some(sentence) = unhidden
-        && !told(&mut screen, &mut signals, 0, &sentence).await
-    {
-        return exit::INTERRUPTED;
+    let warnings = configuration.warnings();
+    beforehand.extend(warnings.iter().cloned());
+    for sentence in beforehand {
+        if !told(&mut screen, &mut signals, 0, &sentence).await {
+            return exit::INTERRUPTED;
+        }
     }
     let Some(cells) = signals.unless_one_comes(source::cells(arguments)).await else {
         let sentence = "interrupted while the code was read; no cell was run".to_owned();
@@ -130,15 +138,21 @@ async fn exec(
                 return Err(with_advice(arguments, named.as_deref(), sentence));
             }
             possible(arguments, named.as_deref(), cells.len())?;
-            let (caller, grant) = (surroundings::caller(arguments)?, grant(arguments)?);
+            let (mut caller, grant) = (surroundings::caller(arguments)?, grant(arguments)?);
             with_tools(&caller, &grant)?;
+            if caller.kernel.is_none() && caller.python.is_none() {
+                caller.python.clone_from(&settings.python);
+            }
+            let values = &configuration.values;
+            caller.limits = surroundings::configured_limits(values, own_limits());
             Ok((cells, caller, grant))
         })
         .map_err(|sentence| (ErrorClass::Usage, sentence));
+    let terms = CellTerms::of(arguments, &settings);
     let started = match prepared {
         Ok((cells, caller, grant)) => {
             let place = arguments.cwd.as_ref().map(|_named| caller.cwd.clone());
-            match start_kernels(arguments, named, caller).await {
+            match start_kernels(arguments, named, caller, settings).await {
                 Ok(kernels) => Ok((kernels, cells, grant, place)),
                 Err(refused) => Err(refused),
             }
@@ -160,14 +174,14 @@ async fn exec(
         is_read = is_read && told(&mut screen, &mut signals, 0, &notice).await;
     }
     let code = if is_read {
-        row(
-            arguments,
-            &kernels,
-            (cells, grant, place),
-            &mut screen,
-            &mut signals,
-        )
-        .await
+        let order = Order {
+            cells,
+            grant,
+            place,
+            terms,
+            warnings,
+        };
+        row(arguments, &kernels, order, &mut screen, &mut signals).await
     } else {
         exit::INTERRUPTED
     };
@@ -212,6 +226,7 @@ async fn start_kernels(
     arguments: &ExecArguments,
     named: Option<String>,
     caller: Caller,
+    settings: Settings,
 ) -> Result<Kernels, (ErrorClass, String)> {
     if let Some(name) = named {
         let directory = arguments.cwd.as_ref().map(|_named| caller.cwd.clone());
@@ -226,7 +241,8 @@ async fn start_kernels(
             return Err((ErrorClass::Usage, sentence));
         }
         let home = surroundings::home();
-        let remote = Remote::new(name, home, caller, own_limits(), here, directory);
+        let limits = caller.limits.clone().unwrap_or_else(own_limits);
+        let remote = Remote::new(name, home, caller, limits, here, directory);
         return Ok(Kernels::Server(Box::new(remote)));
     }
     let failed = |error: SessionError| (error.class(), error.to_string());
@@ -235,7 +251,7 @@ async fn start_kernels(
         kernel_idle_timeout: None,
         // A cell that has cost its kernel is the last.
         restarts: false,
-        ..surroundings::settings()
+        ..settings
     };
     let registry = Registry::start(settings).await.map_err(failed)?;
     match registry.session("exec", &caller) {

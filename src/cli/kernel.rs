@@ -17,11 +17,11 @@ use crate::bridge::{
     BridgeError, JupyterKernel, KernelEnd, Listeners, OwnFile, make_connection, read_connection,
 };
 use crate::client::ClientError;
-use crate::config::Settings;
+use crate::config::{ConfigurationFile, Settings, Values};
 use crate::environment::own_variables;
 use crate::folders::door_folders;
 use crate::jupyter::Signer;
-use crate::process::{Pidfd, in_a_thread};
+use crate::process::{Pidfd, in_a_thread, own_limits};
 use crate::server::{Door, Manager};
 use crate::session::{Registry, Session, SessionName};
 use crate::telemetry::log_to_file;
@@ -34,8 +34,18 @@ const PARENT: &str = "JPY_PARENT_PID";
 /// Runs the command; its exit code.
 pub(super) fn main(arguments: &KernelArguments) -> ExitCode {
     let spec = arguments.kernelspec.as_deref();
-    let passed = spec.map(own_variables).unwrap_or_default();
+    let file = surroundings::configuration();
+    if let Some(sentence) = surroundings::refusal(&file) {
+        say(&sentence);
+        return ExitCode::from(exit::USAGE);
+    }
+    let mut passed = spec.map(own_variables).unwrap_or_default();
+    let also = file.configuration().values.env_passthrough.iter();
+    passed.extend(also.flatten().cloned());
     if let Some(sentence) = surroundings::hide_secrets_but(&[PARENT], &passed) {
+        say(&sentence);
+    }
+    for sentence in file.configuration().warnings() {
         say(&sentence);
     }
     if !arguments.ignored.is_empty() {
@@ -52,7 +62,7 @@ pub(super) fn main(arguments: &KernelArguments) -> ExitCode {
         .build();
     let code = match built {
         Ok(runtime) => {
-            let code = runtime.block_on(run(arguments, passed));
+            let code = runtime.block_on(run(arguments, file, passed));
             runtime.shutdown_timeout(Duration::from_millis(100));
             code
         }
@@ -79,7 +89,11 @@ fn unavailable(error: impl std::fmt::Display) -> Refused {
     (exit::UNAVAILABLE, error.to_string())
 }
 
-async fn run(arguments: &KernelArguments, passed: Vec<String>) -> Result<(), Refused> {
+async fn run(
+    arguments: &KernelArguments,
+    file: ConfigurationFile,
+    passed: Vec<String>,
+) -> Result<(), Refused> {
     // From here on a signal does what it is to do.
     let signals = Signals::new().map_err(|error| {
         let sentence = format!("cannot watch for signals: {error}");
@@ -87,16 +101,19 @@ async fn run(arguments: &KernelArguments, passed: Vec<String>) -> Result<(), Ref
     })?;
     let front_end = surroundings::number(PARENT);
     let parent = front_end.map(watched).transpose().map_err(unavailable)?;
-    let settings = Settings {
+    let own = own_limits();
+    let configured = move |values: &Values| Settings {
         // Somebody is always connected, or may be again.
         kernel_idle_timeout: None,
-        passed_variables: passed,
-        ..surroundings::settings()
+        passed_variables: passed.clone(),
+        kernel_limits: surroundings::configured_limits(values, own.clone()),
+        ..surroundings::configured_settings(values)
     };
+    let settings = configured(&file.configuration().values);
     // A home that cannot be written to costs the log, nothing else.
-    drop(log_to_file(&settings.home));
-    let file = arguments.file.clone();
-    let reached = in_a_thread(move || read_connection(&file))
+    drop(log_to_file(&settings.home, settings.log_level));
+    let connection = arguments.file.clone();
+    let reached = in_a_thread(move || read_connection(&connection))
         .await
         .map_err(unavailable)?;
     let reached = match reached.map_err(|error| (exit::USAGE, error.to_string()))? {
@@ -113,7 +130,8 @@ async fn run(arguments: &KernelArguments, passed: Vec<String>) -> Result<(), Ref
     };
     let folders = door_folders(settings.runtime_dir.as_deref(), &settings.home);
     let home = settings.home.clone();
-    let caller = surroundings::kernel_caller(arguments.python.as_ref(), front_end)
+    let python = arguments.python.as_ref().or(settings.python.as_ref());
+    let caller = surroundings::kernel_caller(python, front_end)
         .map_err(|sentence| (exit::UNAVAILABLE, sentence))?;
     let registry = Arc::new(Registry::start(settings).await.map_err(unavailable)?);
     let mut name = session_name(&arguments.file);
@@ -128,6 +146,7 @@ async fn run(arguments: &KernelArguments, passed: Vec<String>) -> Result<(), Ref
     let served = match registry.session(&name, &caller) {
         Ok(session) => {
             let manager = Manager::new(Arc::clone(&registry), "kernel", surroundings::user(), home);
+            manager.follow(file, configured);
             let door = Door::open(&manager, &folders);
             if let Err(error) = &door {
                 tracing::warn!(%error, "nobody finds the session of this kernel");

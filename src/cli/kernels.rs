@@ -20,7 +20,7 @@ use crate::execution::{
     ErrorClass, Interrupt, KernelReport, LiveEvent, LiveOutput, LiveSender, LossReason, Outcome,
     live_output,
 };
-use crate::server::{CallerOrder, CellOrder, KernelOrder, LimitsOrder, NiceOrder};
+use crate::server::{CallerOrder, CellOrder, KernelOrder, LimitsOrder, NiceOrder, PolicyName};
 use crate::session::{Cell, Ended, Registry, Session};
 use crate::tools::Grant;
 
@@ -181,8 +181,10 @@ impl Remote {
                 Grant::All => None,
                 Grant::Only(names) => Some(names.into_iter().collect()),
             },
-            on_timeout: cell.on_timeout.into(),
-            on_interrupt: cell.on_interrupt.into(),
+            on_timeout: cell.on_timeout.map(PolicyName::from),
+            on_interrupt: cell.on_interrupt.map(PolicyName::from),
+            max_stdout_bytes: cell.max_stdout_bytes.and_then(|it| it.try_into().ok()),
+            configured: true,
             caller: Some(self.caller.clone()),
             stream: !arguments.detach,
             quiet: !is_live,

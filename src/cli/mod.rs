@@ -4,7 +4,7 @@
 //! - `source`: where the code comes from; - `exec`: what is needed before the first cell; - `row`:
 //!   runs cells; - `kernels`: where they run; - `signals`: what interrupts them;
 //! - `show`: prints them; - `writer`: a stream that may block; - `streams`: those that this process
-//!   was given; - `exit`: exit codes, an interface;
+//!   was given; - `exit`: exit codes, an interface; - `terms`: what flags and configuration say of a cell;
 //! - `args_kernel`, `kernel`, `kernelspec`: what front ends of Jupyter find; - `check`: kernels of any
 //!   kind against the contract;
 //! - `sessions`: sessions that live on (`list`, `events`: as people read them); - `serve`: the background
@@ -32,6 +32,7 @@ mod signals;
 mod source;
 mod streams;
 mod surroundings;
+mod terms;
 mod writer;
 
 pub use args::main;

@@ -12,6 +12,7 @@ use super::kernels::Kernels;
 use super::show::Screen;
 use super::signals::Signals;
 use super::streams;
+use super::terms::CellTerms;
 use crate::execution::{Outcome, ReportedState, Status};
 use crate::session::Cell;
 use crate::tools::Grant;
@@ -34,15 +35,33 @@ pub(super) async fn told(
     signals.while_read(&taken, gives_up, notice).await.is_some()
 }
 
-/// Runs the cells until one fails, the first in a place that was named, and ends the session; the exit
-/// code.
+/// What is to be run, and how.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) cells: Vec<String>,
+    pub(super) grant: Grant,
+    /// Where the first cell runs, if a place was named.
+    pub(super) place: Option<PathBuf>,
+    pub(super) terms: CellTerms,
+    /// What the first result is to say too.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Runs the cells until one fails, and ends the session; the exit code.
 pub(super) async fn row(
     arguments: &ExecArguments,
     kernels: &Kernels,
-    (cells, grant, place): (Vec<String>, Grant, Option<PathBuf>),
+    order: Order,
     screen: &mut Screen,
     signals: &mut Signals,
 ) -> u8 {
+    let Order {
+        cells,
+        grant,
+        place,
+        terms,
+        mut warnings,
+    } = order;
     let mut code = 0;
     let mut rest = cells.len();
     // Whether somebody takes what we print.
@@ -52,19 +71,21 @@ pub(super) async fn row(
         rest -= 1;
         let cell = Cell {
             code: source,
-            timeout: Some(arguments.timeout),
-            max_tool_calls: Some(arguments.max_tool_calls),
+            timeout: Some(terms.timeout),
+            max_tool_calls: Some(terms.max_tool_calls),
+            max_stdout_bytes: Some(terms.max_stdout_bytes),
             grant: grant.clone(),
             reset: arguments.reset && is_first,
             // Later ones stay where it goes.
             directory: place.clone().filter(|_| is_first),
-            on_timeout: arguments.on_timeout.into(),
-            on_interrupt: arguments.on_interrupt.into(),
+            on_timeout: Some(terms.on_timeout),
+            on_interrupt: Some(terms.on_interrupt),
             unmasked: arguments.no_redact,
             ..Cell::default()
         };
         is_first = false;
-        match run(arguments, kernels, cell, screen, signals).await {
+        let warnings = std::mem::take(&mut warnings);
+        match run(arguments, kernels, (cell, warnings), screen, signals).await {
             Ok(outcome) => code = exit::of(&outcome),
             Err(early) => {
                 code = early;
@@ -130,16 +151,20 @@ fn cut_short(code: u8) -> u8 {
 async fn run(
     arguments: &ExecArguments,
     kernels: &Kernels,
-    cell: Cell,
+    (cell, mut warnings): (Cell, Vec<String>),
     screen: &mut Screen,
     signals: &mut Signals,
 ) -> Result<Outcome, u8> {
     let taken = screen.taken();
     if arguments.json {
         let running = kernels.begin(arguments, cell, false);
-        let outcome = signals
+        let mut outcome = signals
             .interrupting(&running.interrupt, running.outcome)
             .await;
+        if !warnings.is_empty() {
+            warnings.extend(outcome.warning.take());
+            outcome.warning = Some(warnings.join("; "));
+        }
         if let Some(sentence) = kernels.announcement() {
             told(screen, signals, exit::of(&outcome), &sentence).await;
         }

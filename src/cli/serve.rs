@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::args_sessions::ServeArguments;
 use super::{exit, sessions, streams, surroundings};
 use crate::client::{Home, READY, Stopped};
-use crate::config::{ProcessLimits, Settings};
+use crate::config::{ConfigurationFile, ProcessLimits, Settings, Values};
 use crate::execution::{ErrorClass, KernelReport, Outcome};
 use crate::folders::FolderLock;
 use crate::process::{
@@ -39,10 +39,17 @@ pub(super) fn main(arguments: &ServeArguments) -> ExitCode {
     if arguments.started {
         leave_session();
     }
-    if !arguments.stop
-        && let Some(sentence) = surroundings::hide_secrets()
-    {
-        say(&sentence);
+    // Whatever the configuration says, what runs can be stopped.
+    let file = (!arguments.stop).then(surroundings::configuration);
+    if let Some(file) = &file {
+        if let Some(sentence) = surroundings::refusal(file) {
+            return refuse(arguments, ErrorClass::Usage, &sentence);
+        }
+        // Kernels have their callers' environments: what is let through for them is not for this process.
+        let unhidden = surroundings::hide_secrets();
+        for sentence in unhidden.into_iter().chain(file.configuration().warnings()) {
+            say(&sentence);
+        }
     }
     // Whoever starts a server by hand may mean them for kernels whose callers send none.
     let given = (!arguments.started).then(own_limits);
@@ -63,11 +70,12 @@ pub(super) fn main(arguments: &ServeArguments) -> ExitCode {
             return refuse(arguments, ErrorClass::Unavailable, &sentence);
         }
     };
-    let code = if arguments.stop {
-        hide_memory();
-        runtime.block_on(stop(arguments))
-    } else {
-        runtime.block_on(serve(arguments, given))
+    let code = match file {
+        None => {
+            hide_memory();
+            runtime.block_on(stop(arguments))
+        }
+        Some(file) => runtime.block_on(serve(arguments, file, given)),
     };
     runtime.shutdown_timeout(Duration::from_millis(100));
     code
@@ -111,7 +119,11 @@ struct Tcp {
     is_known: bool,
 }
 
-async fn serve(arguments: &ServeArguments, given: Option<ProcessLimits>) -> ExitCode {
+async fn serve(
+    arguments: &ServeArguments,
+    file: ConfigurationFile,
+    given: Option<ProcessLimits>,
+) -> ExitCode {
     let unavailable = |sentence: &str| refuse(arguments, ErrorClass::Unavailable, sentence);
     // Before anything is begun.
     let tcp = match wanted_tcp(arguments).await {
@@ -122,12 +134,14 @@ async fn serve(arguments: &ServeArguments, given: Option<ProcessLimits>) -> Exit
         // It would be there for all, and of use to nobody.
         return unavailable(&error.to_string());
     }
-    let settings = Settings {
-        kernel_limits: given,
-        ..surroundings::server_settings()
+    let own = given.clone().unwrap_or_else(own_limits);
+    let configured = move |values: &Values| Settings {
+        kernel_limits: surroundings::configured_limits(values, own.clone()).or(given.clone()),
+        ..surroundings::server_settings(values)
     };
+    let settings = configured(&file.configuration().values);
     // A home that cannot be written to costs the log, nothing else.
-    let unlogged = log_to_file(&settings.home).err();
+    let unlogged = log_to_file(&settings.home, settings.log_level).err();
     if let Some(error) = unlogged.filter(|_| !arguments.started) {
         say(&format!("no log is written: {error}"));
     }
@@ -154,6 +168,7 @@ async fn serve(arguments: &ServeArguments, given: Option<ProcessLimits>) -> Exit
         Ok(server) => server,
         Err(error) => return unavailable(&error.to_string()),
     };
+    server.manager().follow(file, configured);
     let door = match listen(&server, tcp.as_ref()).await {
         Ok(door) => door,
         Err(error) => {

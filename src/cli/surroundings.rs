@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
 
@@ -12,7 +12,10 @@ use super::args::ExecArguments;
 use super::flags::in_flags;
 use super::streams;
 use crate::client::Home;
-use crate::config::{Caller, Settings};
+use crate::config::{
+    Caller, ConfigurationFile, ProcessLimits, Settings, Values, is_configuration_variable,
+    secrets_file,
+};
 use crate::environment::{HIDDEN, front_end_python, named_kernel, scrub, scrub_but};
 use crate::ids::random_key;
 use crate::output::redact::Hidden;
@@ -127,6 +130,8 @@ fn reduced_but(
         let readable = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
         let passes = LOOKED_UP.iter().any(|it| it.as_bytes() == name)
+            // Kernels do not see them.
+            || is_configuration_variable(&readable(name))
             || !scrub_but([(readable(name), readable(value))], named)
                 .kept
                 .is_empty()
@@ -159,16 +164,17 @@ pub(super) fn session() -> Option<String> {
 }
 
 /// The settings of a background server.
-pub(super) fn server_settings() -> Settings {
+pub(super) fn server_settings(values: &Values) -> Settings {
     // Of kernels whose caller sends no environment. Whatever else this process has is not theirs.
     let variable = |name: &&str| Some(((*name).to_owned(), env::var(name).ok()?));
-    let settings = settings();
+    let settings = configured_settings(values);
+    let kernel_environment = ["PATH", "HOME", "LANG"]
+        .iter()
+        .chain(&LOOKED_UP)
+        .filter_map(variable)
+        .collect();
     Settings {
-        kernel_environment: ["PATH", "HOME", "LANG"]
-            .iter()
-            .chain(&LOOKED_UP)
-            .filter_map(variable)
-            .collect(),
+        kernel_environment: with_secrets_of_home(kernel_environment, &settings.home),
         ledger: Some(settings.home.join("warmcell").join("sessions")),
         ..settings
     }
@@ -202,6 +208,43 @@ fn settings_home() -> OsString {
     settings().home.into_os_string()
 }
 
+/// What the configuration says.
+pub(super) fn configuration() -> ConfigurationFile {
+    let variables = env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    ConfigurationFile::read(&settings().home, variables)
+}
+
+/// Why nothing is to be run by this configuration, if so.
+pub(super) fn refusal(file: &ConfigurationFile) -> Option<String> {
+    let configuration = file.configuration();
+    configuration.refusal().or_else(|| {
+        let processes = configuration.values.processes?;
+        rustix::process::getuid().is_root().then(|| {
+            format!(
+                "limits.processes is {processes}: the system does not count the processes of root; run warmcell \
+                 as another user, or remove it"
+            )
+        })
+    })
+}
+
+/// The settings that the environment and the configuration give.
+pub(super) fn configured_settings(values: &Values) -> Settings {
+    let mut settings = settings().configured(values);
+    let below_home = settings.python.as_ref();
+    let below_home = below_home.and_then(|it| it.strip_prefix("~").ok());
+    if let (Some(rest), Some(home)) = (below_home, env::var_os("HOME")) {
+        settings.python = Some(PathBuf::from(home).join(rest));
+    }
+    settings
+}
+
+/// What a new kernel may take, where the configuration limits that.
+pub(super) fn configured_limits(values: &Values, own: ProcessLimits) -> Option<ProcessLimits> {
+    values.limit_processes().then(|| values.limits(own))
+}
+
 /// The settings that the environment gives.
 pub(super) fn settings() -> Settings {
     let path = |name: &str| {
@@ -222,6 +265,24 @@ pub(super) fn settings() -> Settings {
         bridge: env::current_exe().ok(),
         ..Settings::new(env::current_dir().map_or(home.clone(), |cwd| cwd.join(&home)))
     }
+}
+
+/// What stands in `<home>/.env` is masked as what is taken out of the environment.
+fn with_secrets_of_home(
+    mut environment: Vec<(String, String)>,
+    home: &Path,
+) -> Vec<(String, String)> {
+    let Some(text) = hidden(&secrets_file(home)) else {
+        return environment;
+    };
+    match environment.iter_mut().find(|(name, _)| name == HIDDEN) {
+        Some((_, earlier)) => {
+            earlier.push(',');
+            earlier.push_str(&text);
+        }
+        None => environment.push((HIDDEN.to_owned(), text)),
+    }
+    environment
 }
 
 /// Who asks for kernels: this process.
@@ -254,6 +315,10 @@ pub(super) fn caller(arguments: &ExecArguments) -> Result<Caller, String> {
         python,
         ..any_caller()
     };
+    let caller = Caller {
+        environment: with_secrets_of_home(caller.environment, &settings().home),
+        ..caller
+    };
     let Some(name) = &arguments.kernel else {
         return Ok(caller);
     };
@@ -275,10 +340,12 @@ pub(super) fn kernel_caller(
         Some(python) => Some(cwd.join(python)),
         None => python.cloned(),
     };
+    let caller = any_caller();
     let mut caller = Caller {
         cwd,
         python,
-        ..any_caller()
+        environment: with_secrets_of_home(caller.environment, &settings().home),
+        ..caller
     };
     if caller.python.is_none()
         && let Some(program) = front_end.and_then(running_program)

@@ -301,7 +301,8 @@ impl<'p> Reading<'p> {
         let is_of_section = |(_, key): &(String, &Key)| {
             let section = key.parts().0.to_ascii_uppercase();
             let rest = name.strip_prefix(PREFIX).unwrap_or_default();
-            rest.strip_prefix(&section).is_some_and(|it| it.starts_with('_'))
+            rest.strip_prefix(&section)
+                .is_some_and(|it| it.starts_with('_'))
         };
         if !names.iter().any(is_of_section) {
             return;

@@ -125,8 +125,15 @@ fn a_bad_value_is_told_with_key_value_place_and_default() {
         let begins = format!("/h/config.yaml:3: code_execution.{key} must be ");
         assert!(told.starts_with(&begins), "{told}");
         assert!(told.contains(&format!(", got {shown}")), "{told}");
-        let default = keys().iter().find(|it| it.parts().1 == key).unwrap().default;
-        assert!(told.ends_with(&format!("; the default ({default}) is used")), "{told}");
+        let default = keys()
+            .iter()
+            .find(|it| it.parts().1 == key)
+            .unwrap()
+            .default;
+        assert!(
+            told.ends_with(&format!("; the default ({default}) is used")),
+            "{told}"
+        );
         assert_eq!(configuration.values, Values::default());
         assert_eq!(configuration.refusal(), None);
         assert_eq!(configuration.warnings(), [told]);
@@ -134,14 +141,22 @@ fn a_bad_value_is_told_with_key_value_place_and_default() {
         assert_eq!(problem.key, format!("code_execution.{key}"));
         assert_eq!((problem.line, problem.value.as_str()), (Some(3), shown));
     }
-    for text in ["journal: {days: 0}", "journal: {enabled: perhaps}", "logging: {level: loud}"] {
+    for text in [
+        "journal: {days: 0}",
+        "journal: {enabled: perhaps}",
+        "logging: {level: loud}",
+    ] {
         assert_eq!(one(&read(text)).0, Severity::Warning, "{text}");
     }
     for text in ["journal: 3", "web: [a]", "logging: DEBUG"] {
         let (severity, told) = one(&read(text));
         assert_eq!(severity, Severity::Warning, "{told}");
-        assert!(told.ends_with("must hold keys and values, got 3; the defaults are used")
-            || told.contains("got a list") || told.contains("got DEBUG"), "{told}");
+        assert!(
+            told.ends_with("must hold keys and values, got 3; the defaults are used")
+                || told.contains("got a list")
+                || told.contains("got DEBUG"),
+            "{told}"
+        );
     }
     // Numbers in quotes are numbers all the same, as with the other readers of this file.
     assert_eq!(
@@ -154,37 +169,101 @@ fn a_bad_value_is_told_with_key_value_place_and_default() {
 #[test]
 fn a_bad_value_of_what_protects_is_refused() {
     for (text, key, shown) in [
-        ("code_execution: {mode: strcit}", "code_execution.mode", "strcit (did you mean strict?)"),
-        ("code_execution: {mode: [strict]}", "code_execution.mode", "a list"),
-        ("code_execution: {mode: true}", "code_execution.mode", "true"),
-        ("code_execution: {sandbox: maybe}", "code_execution.sandbox", "maybe"),
-        ("code_execution: {sandbox: {on: true}}", "code_execution.sandbox", "a mapping"),
+        (
+            "code_execution: {mode: strcit}",
+            "code_execution.mode",
+            "strcit (did you mean strict?)",
+        ),
+        (
+            "code_execution: {mode: [strict]}",
+            "code_execution.mode",
+            "a list",
+        ),
+        (
+            "code_execution: {mode: true}",
+            "code_execution.mode",
+            "true",
+        ),
+        (
+            "code_execution: {sandbox: maybe}",
+            "code_execution.sandbox",
+            "maybe",
+        ),
+        (
+            "code_execution: {sandbox: {on: true}}",
+            "code_execution.sandbox",
+            "a mapping",
+        ),
         ("terminal: {backend: dcoker}", "terminal.backend", "dcoker"),
         ("terminal: {backend: 3}", "terminal.backend", "3"),
-        ("terminal: {env_passthrough: A}", "terminal.env_passthrough", "A"),
-        ("terminal: {env_passthrough: [A, [B]]}", "terminal.env_passthrough", "a list"),
-        ("terminal: {env_passthrough: [A=b]}", "terminal.env_passthrough", "a list"),
+        (
+            "terminal: {env_passthrough: A}",
+            "terminal.env_passthrough",
+            "A",
+        ),
+        (
+            "terminal: {env_passthrough: [A, [B]]}",
+            "terminal.env_passthrough",
+            "a list",
+        ),
+        (
+            "terminal: {env_passthrough: [A=b]}",
+            "terminal.env_passthrough",
+            "a list",
+        ),
         ("limits: {memory: lots}", "limits.memory", "lots"),
         ("limits: {memory: 1}", "limits.memory", "1"),
         ("limits: {memory: -1G}", "limits.memory", "-1G"),
         ("limits: {processes: 0}", "limits.processes", "0"),
-        ("approvals: {mode: manaul}", "approvals.mode", "manaul (did you mean manual?)"),
+        (
+            "approvals: {mode: manaul}",
+            "approvals.mode",
+            "manaul (did you mean manual?)",
+        ),
         ("approvals: {mode: 3}", "approvals.mode", "3"),
         ("approvals: {timeout: soon}", "approvals.timeout", "soon"),
-        ("approvals: {unattended_mode: ask}", "approvals.unattended_mode", "ask"),
+        (
+            "approvals: {unattended_mode: ask}",
+            "approvals.unattended_mode",
+            "ask",
+        ),
         ("approvals: {deny: \"rm *\"}", "approvals.deny", "\"rm *\""),
-        ("security: {redact_secrets: sometimes}", "security.redact_secrets", "sometimes"),
-        ("security: {allow_private_urls: 7}", "security.allow_private_urls", "7"),
-        ("security: {website_blocklist: x.org}", "security.website_blocklist", "x.org"),
+        (
+            "security: {redact_secrets: sometimes}",
+            "security.redact_secrets",
+            "sometimes",
+        ),
+        (
+            "security: {allow_private_urls: 7}",
+            "security.allow_private_urls",
+            "7",
+        ),
+        (
+            "security: {website_blocklist: x.org}",
+            "security.website_blocklist",
+            "x.org",
+        ),
     ] {
         let configuration = read(text);
         let (severity, told) = one(&configuration);
         assert_eq!(severity, Severity::Refusal, "{told}");
-        assert!(told.starts_with(&format!("/h/config.yaml:1: {key} must be ")), "{told}");
-        assert!(told.contains(&format!(", got {shown}; what protects is never replaced")), "{told}");
+        assert!(
+            told.starts_with(&format!("/h/config.yaml:1: {key} must be ")),
+            "{told}"
+        );
+        assert!(
+            told.contains(&format!(", got {shown}; what protects is never replaced")),
+            "{told}"
+        );
         assert_eq!(configuration.refusal(), Some(told));
     }
-    for text in ["approvals: 3", "code_execution: strict", "terminal: [a]", "limits: 1G", "security: no"] {
+    for text in [
+        "approvals: 3",
+        "code_execution: strict",
+        "terminal: [a]",
+        "limits: 1G",
+        "security: no",
+    ] {
         let (severity, told) = one(&read(text));
         assert_eq!(severity, Severity::Refusal, "{told}");
         assert!(told.contains("must hold keys and values, got "), "{told}");
@@ -198,7 +277,10 @@ fn protection_that_is_not_there_is_refused_by_name() {
     for (text, said) in [
         ("code_execution: {sandbox: true}", "there is no sandbox yet"),
         ("approvals: {mode: manual}", "nobody is asked"),
-        ("approvals: {deny: [\"git push*\"]}", "not refused by patterns yet"),
+        (
+            "approvals: {deny: [\"git push*\"]}",
+            "not refused by patterns yet",
+        ),
         (
             "terminal: {backend: docker, docker_image: python:3.12}",
             "(with docker_image: python:3.12)",
@@ -212,10 +294,16 @@ fn protection_that_is_not_there_is_refused_by_name() {
         ("terminal: {backend: modal}", "not there yet"),
         ("terminal: {backend: daytona}", "not there yet"),
         ("terminal: {backend: vercel_sandbox}", "not there yet"),
-        ("terminal: {backend: \"docker-image:python:3.12\"}", "not there yet"),
+        (
+            "terminal: {backend: \"docker-image:python:3.12\"}",
+            "not there yet",
+        ),
         ("terminal: {backend: \"podman:box\"}", "not there yet"),
         ("terminal: {backend: \"ssh:me@h:22\"}", "not there yet"),
-        ("terminal: {local_exec_broker: {uid: 5}}", "not as another user"),
+        (
+            "terminal: {local_exec_broker: {uid: 5}}",
+            "not as another user",
+        ),
     ] {
         let (severity, told) = one(&read(text));
         assert_eq!(severity, Severity::Refusal, "{told}");
@@ -246,20 +334,35 @@ fn a_file_that_is_none_is_refused_with_its_line() {
         told
     };
     for (bytes, begins) in [
-        (&b"- a\n- b\n"[..], ":1: the configuration is a list, and must hold keys"),
+        (
+            &b"- a\n- b\n"[..],
+            ":1: the configuration is a list, and must hold keys",
+        ),
         (b"just text", ":1: the configuration is just text, and"),
         (b"42", ":1: the configuration is 42, and"),
-        (b"a: 1\nb: \xff\n", ":2: the configuration is no text in UTF-8"),
-        (b"\x7fELF\x02\x01\x01\0\0\0", ":1: the configuration is no text"),
+        (
+            b"a: 1\nb: \xff\n",
+            ":2: the configuration is no text in UTF-8",
+        ),
+        (
+            b"\x7fELF\x02\x01\x01\0\0\0",
+            ":1: the configuration is no text",
+        ),
         (b"\xff\xfea\0:\0", ":1: the configuration is no text"),
         (b"terminal:\n\tbackend: docker\n", ":2: the configuration "),
         (b"terminal: {backend: docker\n", ":"),
-        (b"a: 1\n---\nterminal: {backend: docker}\n", ":2: the configuration a second document"),
+        (
+            b"a: 1\n---\nterminal: {backend: docker}\n",
+            ":2: the configuration a second document",
+        ),
         (b"a: *b\n", ":1: "),
         (b"<<: 3\nb: 1\n", ":1: the configuration merges"),
     ] {
         let told = refused(bytes);
-        assert!(told.starts_with(&format!("/h/config.yaml{begins}")), "{told}");
+        assert!(
+            told.starts_with(&format!("/h/config.yaml{begins}")),
+            "{told}"
+        );
     }
     assert!(refused(b"terminal:\n\tbackend: docker\n").contains("tabs"));
 }
@@ -270,7 +373,9 @@ fn what_stands_twice_is_told() {
     let (severity, told) = one(&configuration);
     assert_eq!(severity, Severity::Warning);
     assert!(
-        told.ends_with(":3: code_execution.timeout stands twice (first on line 2); this one counts"),
+        told.ends_with(
+            ":3: code_execution.timeout stands twice (first on line 2); this one counts"
+        ),
         "{told}"
     );
     assert_eq!(configuration.values.timeout, Some(Duration::from_secs(6)));
@@ -291,18 +396,40 @@ fn an_unknown_key_of_ours_is_told_with_what_was_meant() {
         told("code_execution:\n  tiemout: 5\n"),
         (
             Severity::Warning,
-            "/h/config.yaml:2: code_execution has no key tiemout (did you mean timeout?)".to_owned()
+            "/h/config.yaml:2: code_execution has no key tiemout (did you mean timeout?)"
+                .to_owned()
         )
     );
-    assert!(told("limits: {memroy: 1G}").1.contains("(did you mean memory?)"));
-    assert!(told("terminal: {bakcend: docker}").1.contains("(did you mean backend?)"));
-    assert!(told("approvals: {denny: [x]}").1.contains("(did you mean deny?)"));
-    assert!(told("journal: {xyzzy: 1}").1.ends_with("journal has no key xyzzy"));
+    assert!(
+        told("limits: {memroy: 1G}")
+            .1
+            .contains("(did you mean memory?)")
+    );
+    assert!(
+        told("terminal: {bakcend: docker}")
+            .1
+            .contains("(did you mean backend?)")
+    );
+    assert!(
+        told("approvals: {denny: [x]}")
+            .1
+            .contains("(did you mean deny?)")
+    );
+    assert!(
+        told("journal: {xyzzy: 1}")
+            .1
+            .ends_with("journal has no key xyzzy")
+    );
     // All of a section in one sentence.
     let many: String = (0..100).map(|n| format!("  strange_{n}: 1\n")).collect();
     let (_, many) = told(&format!("code_execution:\n{many}"));
     assert!(many.ends_with("strange_4 and 95 more"), "{many}");
-    assert!(one(&read(&format!("limits: {{\"{}\": 1}}", "x".repeat(10_000)))).1.len() < 300);
+    assert!(
+        one(&read(&format!("limits: {{\"{}\": 1}}", "x".repeat(10_000))))
+            .1
+            .len()
+            < 300
+    );
     for foreign in [
         "code_execution: {kernel_mode: x}",
         "terminal: {cwd: ., home_mode: auto, docker_volumes: [], container_cpu: 1, sudo_password: x}",
@@ -326,7 +453,10 @@ fn the_other_systems_example_passes() {
     let configuration = read(&text);
     assert_eq!(configuration.problems, []);
     assert_eq!(configuration.values.max_tool_calls, Some(50));
-    assert_eq!(configuration.values.terminal_timeout, Some(Duration::from_secs(180)));
+    assert_eq!(
+        configuration.values.terminal_timeout,
+        Some(Duration::from_secs(180))
+    );
 }
 
 #[test]
@@ -361,7 +491,10 @@ fn variables_say_the_same_as_keys() {
     assert_eq!(severity, Severity::Refusal, "{told}");
     let (severity, told) = one(&variable("WARMCELL_LIMITS_MEMROY", "1G"));
     assert_eq!(severity, Severity::Warning);
-    assert!(told.contains("(did you mean WARMCELL_LIMITS_MEMORY?)"), "{told}");
+    assert!(
+        told.contains("(did you mean WARMCELL_LIMITS_MEMORY?)"),
+        "{told}"
+    );
     // Set to nothing is not set; others are not looked at.
     for (name, value) in [
         ("WARMCELL_CODE_EXECUTION_TIMEOUT", ""),
@@ -401,14 +534,22 @@ fn each_key_has_a_variable_of_its_own_and_a_default_that_it_takes() {
 #[test]
 fn a_bomb_is_a_value_like_any_other() {
     let mut text = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
-    for (one, next) in ["a", "b", "c", "d", "e", "f", "g", "h", "i"].windows(2).map(|it| (it[0], it[1])) {
-        text += &format!("{next}: &{next} [*{one}, *{one}, *{one}, *{one}, *{one}, *{one}, *{one}, *{one}]\n");
+    for (one, next) in ["a", "b", "c", "d", "e", "f", "g", "h", "i"]
+        .windows(2)
+        .map(|it| (it[0], it[1]))
+    {
+        text += &format!(
+            "{next}: &{next} [*{one}, *{one}, *{one}, *{one}, *{one}, *{one}, *{one}, *{one}]\n"
+        );
     }
     assert_eq!(read(&text), Configuration::default());
     let (severity, told) = one(&read(&format!("{text}code_execution: {{timeout: *i}}\n")));
     assert_eq!(severity, Severity::Warning);
     assert!(told.contains("got a list"), "{told}");
-    assert_eq!(one(&read(&format!("{text}terminal: *i\n"))).0, Severity::Refusal);
+    assert_eq!(
+        one(&read(&format!("{text}terminal: *i\n"))).0,
+        Severity::Refusal
+    );
 }
 
 #[test]
@@ -459,7 +600,9 @@ proptest! {
 /// It is read by every command: milliseconds would be felt. A bound that only a fault reaches.
 #[test]
 fn a_long_file_is_read_in_no_time() {
-    let text: String = (0..5_000).map(|n| format!("key_{n}: {{a: [1, 2], b: text}} # why\n")).collect();
+    let text: String = (0..5_000)
+        .map(|n| format!("key_{n}: {{a: [1, 2], b: text}} # why\n"))
+        .collect();
     let began = Instant::now();
     assert_eq!(read(&text), Configuration::default());
     assert!(began.elapsed() < Duration::from_secs(10));

@@ -194,9 +194,15 @@ mod tests {
             assert!(!file.look_again());
             (changed, file.configuration().values.max_tool_calls)
         };
-        assert_eq!(looks(Some("code_execution: {max_tool_calls: 7}")), (true, Some(7)));
+        assert_eq!(
+            looks(Some("code_execution: {max_tool_calls: 7}")),
+            (true, Some(7))
+        );
         // As long as before.
-        assert_eq!(looks(Some("code_execution: {max_tool_calls: 8}")), (true, Some(8)));
+        assert_eq!(
+            looks(Some("code_execution: {max_tool_calls: 8}")),
+            (true, Some(8))
+        );
         assert_eq!(looks(None), (true, None));
         assert_eq!(looks(Some("[")), (true, None));
         assert!(file.configuration().refusal().is_some());

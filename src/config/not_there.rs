@@ -28,7 +28,11 @@ pub(super) fn sandbox(given: Given<'_>, _values: &mut Values) -> Read {
 const BACKENDS: [(&str, &[&str], &str); 11] = [
     ("docker", &["docker_image"], "docker-image:IMAGE"),
     ("podman", &["docker_image"], "podman-image:IMAGE"),
-    ("ssh", &["ssh_host", "ssh_user", "ssh_port"], "ssh:[USER@]HOST[:PORT]"),
+    (
+        "ssh",
+        &["ssh_host", "ssh_user", "ssh_port"],
+        "ssh:[USER@]HOST[:PORT]",
+    ),
     ("singularity", &["singularity_image"], ""),
     ("modal", &["modal_image"], "modal:SANDBOX"),
     ("daytona", &["daytona_image"], ""),
@@ -78,7 +82,12 @@ pub(super) fn backend(given: Given<'_>, _values: &mut Values) -> Read {
 
 /// `approvals.mode`
 pub(super) fn approvals(given: Given<'_>, _values: &mut Values) -> Read {
-    let words = [("smart", false), ("off", false), ("false", false), ("manual", true)];
+    let words = [
+        ("smart", false),
+        ("off", false),
+        ("false", false),
+        ("manual", true),
+    ];
     match word(given.text()?, &words).ok_or(Fault::Bad)? {
         true => not_there(
             "nobody is asked before a dangerous command yet, what can never be meant is refused, and nothing \
@@ -93,7 +102,9 @@ pub(super) fn denied(given: Given<'_>, _values: &mut Values) -> Read {
     if given.texts()?.is_empty() {
         return Ok(());
     }
-    not_there("commands are not refused by patterns yet; remove them, or give cells no tools (--no-tools)")
+    not_there(
+        "commands are not refused by patterns yet; remove them, or give cells no tools (--no-tools)",
+    )
 }
 
 /// `security.redact_secrets`

@@ -80,7 +80,9 @@ mod tests {
     #[test]
     fn numbers_are_whole_and_sizes_have_letters() {
         assert_eq!(whole("50", 0, 50), Some(50));
-        for wrong in ["51", "-1", "+1", "1.0", "1_0", "0x1", "", " ", "1e1", "abc", "٣"] {
+        for wrong in [
+            "51", "-1", "+1", "1.0", "1_0", "0x1", "", " ", "1e1", "abc", "٣",
+        ] {
             assert_eq!(whole(wrong, 0, 50), None, "{wrong}");
         }
         assert_eq!(whole("99999999999999999999", 0, u64::MAX), None);
@@ -90,7 +92,17 @@ mod tests {
         assert_eq!(any("2M"), Some(2 << 20));
         assert_eq!(any("3g"), Some(3 << 30));
         assert_eq!(any("1T"), Some(1 << 40));
-        for wrong in ["", "K", "1KB", "1 KB", "1.5G", "-1M", "99999999999999T", "1é", "M1"] {
+        for wrong in [
+            "",
+            "K",
+            "1KB",
+            "1 KB",
+            "1.5G",
+            "-1M",
+            "99999999999999T",
+            "1é",
+            "M1",
+        ] {
             assert_eq!(any(wrong), None, "{wrong}");
         }
         assert_eq!(size("63M", 64 << 20, u64::MAX), None);
@@ -100,7 +112,9 @@ mod tests {
     fn times_are_numbers_of_seconds() {
         assert_eq!(time("0", 10), Some(Duration::ZERO));
         assert_eq!(time("0.5", 10), Some(Duration::from_millis(500)));
-        for wrong in ["-1", "11", "1e9", "nan", "inf", ".inf", "true", "5s", "5:00", ""] {
+        for wrong in [
+            "-1", "11", "1e9", "nan", "inf", ".inf", "true", "5s", "5:00", "",
+        ] {
             assert_eq!(time(wrong, 10), None, "{wrong}");
         }
     }

@@ -114,9 +114,12 @@ const DENY_OR_APPROVE: &str = "deny or approve";
 
 static KEYS: [Key; 38] = [
     of_words(
-        protecting("code_execution.mode", "project", "project or strict", |it, values| {
-            set(&mut values.mode, word(it.text()?, &Mode::NAMES))
-        }),
+        protecting(
+            "code_execution.mode",
+            "project",
+            "project or strict",
+            |it, values| set(&mut values.mode, word(it.text()?, &Mode::NAMES)),
+        ),
         &["project", "strict"],
     ),
     ordinary("code_execution.timeout", "300", SECONDS, |it, values| {
@@ -128,7 +131,10 @@ static KEYS: [Key; 38] = [
         "a whole number from 0 to 4294967295",
         |it, values| {
             let calls = whole(it.text()?, 0, u32::MAX.into());
-            set(&mut values.max_tool_calls, calls.and_then(|it| it.try_into().ok()))
+            set(
+                &mut values.max_tool_calls,
+                calls.and_then(|it| it.try_into().ok()),
+            )
         },
     ),
     ordinary(
@@ -137,7 +143,10 @@ static KEYS: [Key; 38] = [
         "a number of bytes from 1 to 10000000",
         |it, values| {
             let bytes = size(it.text()?, 1, MOST_WINDOW);
-            set(&mut values.max_stdout_bytes, bytes.and_then(|it| it.try_into().ok()))
+            set(
+                &mut values.max_stdout_bytes,
+                bytes.and_then(|it| it.try_into().ok()),
+            )
         },
     ),
     ordinary(
@@ -158,19 +167,28 @@ static KEYS: [Key; 38] = [
         "a whole number from 1 to 1000",
         |it, values| {
             let kernels = whole(it.text()?, 1, 1_000);
-            set(&mut values.max_session_kernels, kernels.and_then(|it| it.try_into().ok()))
+            set(
+                &mut values.max_session_kernels,
+                kernels.and_then(|it| it.try_into().ok()),
+            )
         },
     ),
     of_words(
-        ordinary("code_execution.on_timeout", "restart", POLICY, |it, values| {
-            set(&mut values.on_timeout, word(it.text()?, &POLICIES))
-        }),
+        ordinary(
+            "code_execution.on_timeout",
+            "restart",
+            POLICY,
+            |it, values| set(&mut values.on_timeout, word(it.text()?, &POLICIES)),
+        ),
         &["restart", "interrupt"],
     ),
     of_words(
-        ordinary("code_execution.on_interrupt", "restart", POLICY, |it, values| {
-            set(&mut values.on_interrupt, word(it.text()?, &POLICIES))
-        }),
+        ordinary(
+            "code_execution.on_interrupt",
+            "restart",
+            POLICY,
+            |it, values| set(&mut values.on_interrupt, word(it.text()?, &POLICIES)),
+        ),
         &["restart", "interrupt"],
     ),
     ordinary(
@@ -203,7 +221,12 @@ static KEYS: [Key; 38] = [
         "limits.memory",
         "none",
         "a number of bytes, or of K, M or G, from 64M to 1024G",
-        |it, values| set(&mut values.memory, size(it.text()?, LEAST_MEMORY, MOST_BYTES)),
+        |it, values| {
+            set(
+                &mut values.memory,
+                size(it.text()?, LEAST_MEMORY, MOST_BYTES),
+            )
+        },
     ),
     protecting(
         "limits.processes",
@@ -214,10 +237,18 @@ static KEYS: [Key; 38] = [
     ordinary("journal.enabled", "true", TRUE_OR_FALSE, |it, values| {
         set(&mut values.journal_enabled, flag(it.text()?))
     }),
-    ordinary("journal.days", "7", "a whole number from 1 to 3650", |it, values| {
-        let days = whole(it.text()?, 1, 3_650);
-        set(&mut values.journal_days, days.and_then(|it| it.try_into().ok()))
-    }),
+    ordinary(
+        "journal.days",
+        "7",
+        "a whole number from 1 to 3650",
+        |it, values| {
+            let days = whole(it.text()?, 1, 3_650);
+            set(
+                &mut values.journal_days,
+                days.and_then(|it| it.try_into().ok()),
+            )
+        },
+    ),
     ordinary(
         "journal.bytes",
         "50M",
@@ -225,14 +256,24 @@ static KEYS: [Key; 38] = [
         |it, values| set(&mut values.journal_bytes, size(it.text()?, 0, MOST_BYTES)),
     ),
     of_words(
-        protecting("approvals.mode", "smart", "smart, manual or off", super::not_there::approvals),
+        protecting(
+            "approvals.mode",
+            "smart",
+            "smart, manual or off",
+            super::not_there::approvals,
+        ),
         &["smart", "manual", "off"],
     ),
     protecting("approvals.timeout", "300", SECONDS, |it, _| {
         time_limit(it.text()?).map(drop).ok_or(Fault::Bad)
     }),
     of_words(
-        protecting("approvals.unattended_mode", "deny", DENY_OR_APPROVE, any_answer),
+        protecting(
+            "approvals.unattended_mode",
+            "deny",
+            DENY_OR_APPROVE,
+            any_answer,
+        ),
         &["deny", "approve"],
     ),
     of_words(
@@ -240,7 +281,12 @@ static KEYS: [Key; 38] = [
         &["deny", "approve"],
     ),
     of_words(
-        protecting("approvals.single_query_mode", "deny", DENY_OR_APPROVE, any_answer),
+        protecting(
+            "approvals.single_query_mode",
+            "deny",
+            DENY_OR_APPROVE,
+            any_answer,
+        ),
         &["deny", "approve"],
     ),
     protecting(
@@ -249,7 +295,12 @@ static KEYS: [Key; 38] = [
         "a list of patterns of commands",
         super::not_there::denied,
     ),
-    protecting("approvals.allow_execute_code", "false", TRUE_OR_FALSE, any_flag),
+    protecting(
+        "approvals.allow_execute_code",
+        "false",
+        TRUE_OR_FALSE,
+        any_flag,
+    ),
     ordinary("web.backend", "none", "a name", any_text),
     ordinary("web.search_backend", "none", "a name", any_text),
     ordinary("web.extract_backend", "none", "a name", any_text),
@@ -257,7 +308,11 @@ static KEYS: [Key; 38] = [
         "web.extract_char_limit",
         "15000",
         "a whole number from 2000 to 500000",
-        |it, _| whole(it.text()?, 2_000, 500_000).map(drop).ok_or(Fault::Bad),
+        |it, _| {
+            whole(it.text()?, 2_000, 500_000)
+                .map(drop)
+                .ok_or(Fault::Bad)
+        },
     ),
     protecting(
         "security.redact_secrets",
@@ -265,8 +320,18 @@ static KEYS: [Key; 38] = [
         TRUE_OR_FALSE,
         super::not_there::redaction,
     ),
-    protecting("security.allow_private_urls", "false", TRUE_OR_FALSE, any_flag),
-    protecting("security.allow_tun_fakeip", "false", TRUE_OR_FALSE, any_flag),
+    protecting(
+        "security.allow_private_urls",
+        "false",
+        TRUE_OR_FALSE,
+        any_flag,
+    ),
+    protecting(
+        "security.allow_tun_fakeip",
+        "false",
+        TRUE_OR_FALSE,
+        any_flag,
+    ),
     protecting(
         "security.website_blocklist",
         "none",
@@ -282,6 +347,16 @@ static KEYS: [Key; 38] = [
         ),
         &["trace", "debug", "info", "warning", "error"],
     ),
-    ordinary("logging.max_size_mb", "5", "a whole number", super::not_there::any_number),
-    ordinary("logging.backup_count", "3", "a whole number", super::not_there::any_number),
+    ordinary(
+        "logging.max_size_mb",
+        "5",
+        "a whole number",
+        super::not_there::any_number,
+    ),
+    ordinary(
+        "logging.backup_count",
+        "3",
+        "a whole number",
+        super::not_there::any_number,
+    ),
 ];

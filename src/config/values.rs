@@ -150,7 +150,10 @@ mod tests {
                 ..Values::default()
             };
             let had = ProcessLimits {
-                bounds: had.map(|it| (Resource::AddressSpace, it)).into_iter().collect(),
+                bounds: had
+                    .map(|it| (Resource::AddressSpace, it))
+                    .into_iter()
+                    .collect(),
                 nice: Some(3),
             };
             let limited = values.limits(had);
@@ -160,7 +163,13 @@ mod tests {
         };
         assert_eq!(limits(8, None), bound(Some(8), Some(8)));
         assert_eq!(limits(8, Some(bound(None, None))), bound(Some(8), Some(8)));
-        assert_eq!(limits(8, Some(bound(Some(4), None))), bound(Some(4), Some(8)));
-        assert_eq!(limits(8, Some(bound(Some(4), Some(6)))), bound(Some(4), Some(6)));
+        assert_eq!(
+            limits(8, Some(bound(Some(4), None))),
+            bound(Some(4), Some(8))
+        );
+        assert_eq!(
+            limits(8, Some(bound(Some(4), Some(6)))),
+            bound(Some(4), Some(6))
+        );
     }
 }

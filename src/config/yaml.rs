@@ -191,9 +191,8 @@ pub(super) fn read(text: &str) -> Result<Option<Rc<Node>>, Unreadable> {
     };
     let mut builder = Builder::default();
     for next in Parser::new_from_str_with_options(text, limits) {
-        let (event, span) = next.map_err(|error| {
-            with_tabs(text, error.marker().line(), &error.info())
-        })?;
+        let (event, span) =
+            next.map_err(|error| with_tabs(text, error.marker().line(), &error.info()))?;
         builder.take(event, span.start.line())?;
     }
     Ok(builder.root)

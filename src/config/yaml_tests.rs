@@ -25,7 +25,9 @@ fn plain(node: &Node) -> String {
 }
 
 fn tree(text: &str) -> String {
-    read(text).unwrap().map_or_else(String::new, |it| plain(&it))
+    read(text)
+        .unwrap()
+        .map_or_else(String::new, |it| plain(&it))
 }
 
 fn fault(text: &str) -> (usize, String) {
@@ -35,7 +37,16 @@ fn fault(text: &str) -> (usize, String) {
 
 #[test]
 fn what_is_written_is_read_as_it_stands() {
-    for empty in ["", "\n\n", "# nothing\n", "---\n", "~", "null\n", "\u{feff}", "---\n...\n"] {
+    for empty in [
+        "",
+        "\n\n",
+        "# nothing\n",
+        "---\n",
+        "~",
+        "null\n",
+        "\u{feff}",
+        "---\n...\n",
+    ] {
         assert_eq!(tree(empty), "", "{empty:?}");
     }
     assert_eq!(
@@ -115,7 +126,12 @@ fn bombs_cost_nothing() {
     let mut merges = "m0: &m0 {x: 1}\n".to_owned();
     for n in 1..25 {
         let before = n - 1;
-        writeln!(laughs, "a{n}: &a{n} [{}]", vec![format!("*a{before}"); 9].join(", ")).unwrap();
+        writeln!(
+            laughs,
+            "a{n}: &a{n} [{}]",
+            vec![format!("*a{before}"); 9].join(", ")
+        )
+        .unwrap();
         let list = vec![format!("*m{before}"); 9].join(", ");
         writeln!(merges, "m{n}: &m{n} {{<<: [{list}]}}").unwrap();
     }
@@ -123,7 +139,13 @@ fn bombs_cost_nothing() {
     let root = read(&merges).unwrap().unwrap();
     let entries = root.entries().unwrap().unwrap();
     let last = entries.last().unwrap().node;
-    assert!(last.entries().unwrap().unwrap_err().reason.contains("10000"));
+    assert!(
+        last.entries()
+            .unwrap()
+            .unwrap_err()
+            .reason
+            .contains("10000")
+    );
     let mut chain = "a0: &a0 [x]\n".to_owned();
     for n in 1..50_000 {
         writeln!(chain, "a{n}: &a{n} [*a{}]", n - 1).unwrap();
@@ -152,7 +174,11 @@ fn bombs_cost_nothing() {
         drop(read(&long));
     }
     // Minutes if any of it were more than linear.
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 proptest! {

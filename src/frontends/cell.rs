@@ -59,7 +59,7 @@ pub(super) async fn run(
         code: wanted.code.clone(),
         timeout: Some(TIMEOUT),
         max_tool_calls: Some(TOOL_CALLS),
-        on_interrupt: ON_INTERRUPT,
+        on_interrupt: Some(ON_INTERRUPT),
         wishes: Wishes {
             silent: wanted.silent,
             outside_history: !wanted.stores_history,

@@ -66,8 +66,12 @@ async fn ask(
         // It has given up, and said so: this server did not run for a while, say.
         return Err(Refusal::unavailable("the client has gone"));
     }
+    let warnings = manager.look_at_configuration(order.configured).await?;
     let order = with_kernel(order).await?;
-    let cell = order.cell();
+    let cell = Cell {
+        warnings,
+        ..order.cell()
+    };
     let (session, opened) = session_for(&manager, &name, &order, &cell)?;
     if order.stream {
         let mut execution = session.execute_live(cell);

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::configured::Configured;
 use super::jupyter::Kernels;
 use super::refusal::Refusal;
 use super::wire::{ManagerInfo, VERSION};
@@ -42,6 +43,8 @@ pub struct Manager {
     going: CancellationToken,
     /// Requests that are being served.
     pub(super) requests: watch::Sender<usize>,
+    /// Where its settings come from, if they may change.
+    pub(super) configured: OnceLock<Configured>,
 }
 
 impl Manager {
@@ -68,6 +71,7 @@ impl Manager {
             stop: CancellationToken::new(),
             going: CancellationToken::new(),
             requests: watch::Sender::new(0),
+            configured: OnceLock::new(),
         })
     }
 

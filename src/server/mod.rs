@@ -12,6 +12,7 @@
 mod background;
 mod body;
 mod cells;
+mod configured;
 mod door;
 mod error;
 mod faults;

@@ -26,6 +26,8 @@ const CELL_KEYS: &[&str] = &[
     "tools",
     "on_timeout",
     "on_interrupt",
+    "max_stdout_bytes",
+    "configured",
     "caller",
     "stream",
     "quiet",
@@ -44,6 +46,8 @@ const CALLER_KEYS: &[&str] = &[
     "kernel",
     "directory",
 ];
+/// The largest window that can be asked for, in bytes.
+const MOST_WINDOW: u32 = 10_000_000;
 /// The mask of a caller who names none.
 const UMASK: u32 = 0o022;
 
@@ -65,10 +69,18 @@ pub struct CellOrder {
     /// The tools it may call: all if left out, none if the list is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// What happens when its time is up.
-    pub on_timeout: PolicyName,
-    /// What happens when it is interrupted.
-    pub on_interrupt: PolicyName,
+    /// What happens when its time is up; what the manager's configuration says if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_timeout: Option<PolicyName>,
+    /// What happens when it is interrupted; what the manager's configuration says if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_interrupt: Option<PolicyName>,
+    /// The window of stdout in its result, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_stdout_bytes: Option<u32>,
+    /// Whoever asks has read the configuration by itself, and been told what is wrong with it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub configured: bool,
     /// Who asks; without it only a session that lives can be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<CallerOrder>,
@@ -213,7 +225,6 @@ impl CellOrder {
     pub fn parse(text: &[u8]) -> Result<Self, OrderError> {
         let keys = Keys::read(text, "the order of a cell", CELL_KEYS)?;
         let caller = keys.object("caller", "`caller`", "caller.", CALLER_KEYS)?;
-        let policy = |key| policy(&keys, key).map(Option::unwrap_or_default);
         Ok(Self {
             code: keys
                 .text("code")?
@@ -226,8 +237,14 @@ impl CellOrder {
                 "an integer from 0 to 4294967295",
             )?,
             tools: keys.names("tools")?,
-            on_timeout: policy("on_timeout")?,
-            on_interrupt: policy("on_interrupt")?,
+            on_timeout: policy(&keys, "on_timeout")?,
+            on_interrupt: policy(&keys, "on_interrupt")?,
+            max_stdout_bytes: keys.whole(
+                "max_stdout_bytes",
+                MOST_WINDOW,
+                "an integer from 0 to 10000000",
+            )?,
+            configured: keys.flag("configured")?,
             caller: caller.as_ref().map(CallerOrder::read).transpose()?,
             stream: keys.flag("stream")?,
             quiet: keys.flag("quiet")?,
@@ -248,8 +265,9 @@ impl CellOrder {
                 None => Grant::All,
                 Some(names) => Grant::Only(names.iter().cloned().collect()),
             },
-            on_timeout: self.on_timeout.into(),
-            on_interrupt: self.on_interrupt.into(),
+            on_timeout: self.on_timeout.map(Policy::from),
+            on_interrupt: self.on_interrupt.map(Policy::from),
+            max_stdout_bytes: self.max_stdout_bytes.map(|bytes| bytes as usize),
             caller: self.caller.as_ref().map(|caller| Arc::new(caller.caller())),
             directory: self.caller.as_ref().and_then(|it| it.directory.clone()),
             unmasked: self.no_redact,

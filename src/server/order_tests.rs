@@ -30,10 +30,7 @@ fn little_is_needed_of_a_cell_and_null_is_the_same_as_nothing() {
         .collect();
     assert_eq!(parsed(&nothing.into()), order);
     let text = serde_json::to_string(&order).unwrap();
-    assert_eq!(
-        text,
-        r#"{"code":"1","on_timeout":"restart","on_interrupt":"restart"}"#
-    );
+    assert_eq!(text, r#"{"code":"1"}"#);
     let detached = parsed(&json!({ "code": "1", "detach": true }));
     assert_eq!(detached.patience(), Some(Duration::ZERO));
     let read_along = parsed(&json!({ "code": "1", "detach": true, "stream": true }));
@@ -48,8 +45,10 @@ fn what_goes_out_comes_in_the_same() {
         timeout: Some(0.001),
         max_tool_calls: Some(u32::MAX),
         tools: Some(Vec::new()),
-        on_timeout: PolicyName::Interrupt,
-        on_interrupt: PolicyName::Restart,
+        on_timeout: Some(PolicyName::Interrupt),
+        on_interrupt: Some(PolicyName::Restart),
+        max_stdout_bytes: Some(7),
+        configured: true,
         caller: Some(CallerOrder {
             environment: vec![("A".into(), "b".into()), ("é".into(), "\u{1}".into())],
             cwd: "/a".into(),

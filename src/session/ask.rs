@@ -271,7 +271,7 @@ impl Worker {
                 number,
                 deadline: question.deadline,
                 interrupt,
-                interrupt_grace: self.terms.interrupt_grace,
+                interrupt_grace: self.terms.settings.interrupt_grace,
             };
             let end = terms.wait(asking, answer).await?;
             self.keeper.keep_background(end.background);

@@ -4,23 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Caller, CallerError, LimitError, Limits};
+use crate::config::{Caller, CallerError, LimitError, Limits, Policy};
 use crate::execution::Wishes;
 use crate::tools::{Grant, ToolTable, UnknownTools};
 
 /// The most bytes of code in a cell.
 const MAX_CODE_BYTES: usize = 8 << 20;
-
-/// What to do with a cell that is interrupted or out of time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// Kill its kernel and start a fresh one at once.
-    #[default]
-    Restart,
-    /// Raise `KeyboardInterrupt` in it first; state is kept if it ends within
-    /// [`Settings::interrupt_grace`](crate::config::Settings::interrupt_grace), else as `Restart`.
-    Interrupt,
-}
 
 /// A cell, and the terms on which it is to run.
 #[derive(Debug, Clone, Default)]
@@ -35,10 +24,12 @@ pub struct Cell {
     pub max_tool_calls: Option<u32>,
     /// Which tools it may call.
     pub grant: Grant,
-    /// What happens when its time is up.
-    pub on_timeout: Policy,
-    /// What happens when it is interrupted.
-    pub on_interrupt: Policy,
+    /// What happens when its time is up; what the manager's settings say if none.
+    pub on_timeout: Option<Policy>,
+    /// What happens when it is interrupted; what the manager's settings say if none.
+    pub on_interrupt: Option<Policy>,
+    /// The window of stdout in its result, in bytes; the session's default if none.
+    pub max_stdout_bytes: Option<usize>,
     /// Who hands it over; the session's first caller if none. The kernel goes to the caller's
     /// directory if that is not the one of the caller before. An interpreter that the caller names
     /// replaces the kernel if it is another one; a reset takes all from the caller. Anything else of
@@ -48,6 +39,8 @@ pub struct Cell {
     pub directory: Option<PathBuf>,
     /// What a front end wants of it beyond its code.
     pub wishes: Wishes,
+    /// Sentences that its result is to say in `warning`, beside others.
+    pub warnings: Vec<String>,
     /// Secrets are not masked in what comes of it: for a person's own pipe. Control sequences stay in
     /// what is read as it comes, in either case.
     pub unmasked: bool,

@@ -25,7 +25,7 @@ pub(super) struct IdleTimer {
 
 impl IdleTimer {
     pub(super) fn new(limit: Option<Duration>, clients: watch::Receiver<Present>) -> Self {
-        let limit = limit.filter(|limit| !limit.is_zero() && *limit < FOR_EVER);
+        let limit = as_it_counts(limit);
         let since = Instant::now();
         Self {
             limit,
@@ -37,8 +37,16 @@ impl IdleTimer {
 
     /// A cell has ended.
     pub(super) fn restart(&mut self) {
-        if self.limit.is_some() {
-            self.since = Instant::now();
+        self.since = Instant::now();
+    }
+
+    /// From now on the limit is this one.
+    pub(super) fn limit(&mut self, limit: Option<Duration>) {
+        let limit = as_it_counts(limit);
+        if limit != self.limit {
+            self.limit = limit;
+            let due = self.since + limit.unwrap_or(FOR_EVER);
+            self.timer.as_mut().reset(due);
         }
     }
 
@@ -67,6 +75,10 @@ impl IdleTimer {
             self.timer.as_mut().reset(due);
         }
     }
+}
+
+fn as_it_counts(limit: Option<Duration>) -> Option<Duration> {
+    limit.filter(|limit| !limit.is_zero() && *limit < FOR_EVER)
 }
 
 #[cfg(test)]
@@ -132,6 +144,29 @@ mod tests {
         let began = Instant::now();
         timer.due().await;
         assert!(began.elapsed() >= limit, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_limit_counts_from_the_last_cell_on() {
+        let seconds = Duration::from_secs;
+        let mut timer = IdleTimer::new(None, Presence::new().watch());
+        tokio::time::sleep(seconds(50)).await;
+        timer.restart();
+        tokio::time::sleep(seconds(20)).await;
+        timer.limit(Some(seconds(100)));
+        let began = Instant::now();
+        assert_eq!(timer.due().await, seconds(100));
+        let after = began.elapsed();
+        assert!(after >= seconds(80) && after < seconds(81), "{after:?}");
+        timer.restart();
+        timer.limit(Some(seconds(10)));
+        let began = Instant::now();
+        assert_eq!(timer.due().await, seconds(10));
+        assert!(began.elapsed() < seconds(11));
+        timer.restart();
+        timer.limit(Some(Duration::ZERO));
+        let year = seconds(366 * 86_400);
+        assert!(tokio::time::timeout(year, timer.due()).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]

@@ -97,8 +97,8 @@ impl Keeper {
         let mut keeper = Self {
             shared,
             starter,
-            end_grace: terms.end_grace,
-            restarts: terms.restarts,
+            end_grace: terms.settings.end_grace,
+            restarts: terms.settings.restarts,
             census: terms.census.clone(),
             counted: None,
             slot: Slot::Empty,

@@ -53,8 +53,9 @@ mod untold;
 mod variables;
 mod worker;
 
+pub use crate::config::Policy;
 pub use ask::{AskError, Question, QuestionKind};
-pub use cell::{Cell, CellError, Policy};
+pub use cell::{Cell, CellError};
 pub use error::SessionError;
 pub use event::{Event, EventKind, EventStream};
 pub use interrupting::Interrupted;

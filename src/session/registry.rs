@@ -23,7 +23,7 @@ use super::status::Facts;
 use super::worker::{SessionTerms, Worker};
 use super::{Cell, CellError, Session, SessionError, SessionName};
 use crate::config::{Caller, Settings};
-use crate::execution::{Caps, Unreceived};
+use crate::execution::Unreceived;
 use crate::folders::{OwnFolder, private_bases, socket_folder};
 use crate::ids::random_hex;
 use crate::kernel::FrameBudget;
@@ -44,7 +44,7 @@ const FRAME_BUDGET_BYTES: usize = 256 << 20;
 /// A manager: it holds sessions, and everything they have in common.
 #[derive(Debug)]
 pub struct Registry {
-    settings: Settings,
+    settings: watch::Sender<Arc<Settings>>,
     tools: ToolTable,
     sockets: Arc<OwnFolder>,
     sources: Arc<Sources>,
@@ -99,7 +99,7 @@ impl Registry {
             nofile: provisioner_limits,
         }));
         Ok(Self {
-            settings,
+            settings: watch::Sender::new(Arc::new(settings)),
             tools,
             sockets: Arc::new(sockets),
             sources,
@@ -114,9 +114,18 @@ impl Registry {
         })
     }
 
-    /// What it was told before it started.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
+    /// What it was told before it started, or since.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.borrow())
+    }
+
+    /// From now on it has these settings. A cell that runs goes on as it began; the next one, of any
+    /// session, has the limits, windows, policies and grace, and kernels the idle timeout; what
+    /// kernels are started with is for new sessions. Folders, and what the manager itself is (`home`,
+    /// `runtime_dir`, `temp_dir`, `ledger`, `adopt_orphans`, `bridge`, `foreign_start`, `end_grace`, `restarts`),
+    /// stay as they were at its start.
+    pub fn change_settings(&self, settings: Settings) {
+        self.settings.send_replace(Arc::new(settings));
     }
 
     /// Places that would not do for the Python half, with the reason; empty if the home did.
@@ -200,24 +209,26 @@ impl Registry {
     }
 
     fn open(&self, name: SessionName, caller: &Caller) -> Result<Session, SessionError> {
-        let settings = ToolSettings {
+        let changing = self.settings.subscribe();
+        let settings = self.settings();
+        let for_tools = ToolSettings {
             table: self.tools.clone(),
-            agent_home: self.settings.home.clone(),
+            agent_home: settings.home.clone(),
             user_home: caller.variable("HOME").map(PathBuf::from),
-            terminal_timeout: self.settings.terminal_timeout,
+            terminal_timeout: settings.terminal_timeout,
             requests: Arc::clone(&self.requests),
         };
         let bound = self.sockets.stand();
         let tools = bound
-            .and_then(|()| ToolServer::bind(self.sockets.path(), settings))
+            .and_then(|()| ToolServer::bind(self.sockets.path(), for_tools))
             .map_err(|source| SessionError::ToolSocket { source })?;
         let means = Means {
             provisioner: Arc::clone(&self.provisioner) as _,
             budget: Arc::clone(&self.budget),
             tool_variables: tools.variables(),
             sources: Arc::clone(&self.sources),
-            limits: self.settings.kernel_limits.clone(),
-            passed: self.settings.passed_variables.clone(),
+            limits: settings.kernel_limits.clone(),
+            passed: settings.passed_variables.clone(),
         };
         let starter = Starter::new(means, caller);
         let shelf = Arc::default();
@@ -239,15 +250,8 @@ impl Registry {
             manager_gone: self.gone.clone(),
         });
         let terms = SessionTerms {
-            limits: self.settings.limits,
-            caps: Caps {
-                stdout: self.settings.max_stdout_bytes,
-                stderr: self.settings.max_stderr_bytes,
-            },
-            end_grace: self.settings.end_grace,
-            restarts: self.settings.restarts,
-            interrupt_grace: self.settings.interrupt_grace,
-            kernel_idle_timeout: self.settings.kernel_idle_timeout,
+            settings,
+            changing,
             census: self.census.clone(),
             commands_environment: starter.commands(),
         };

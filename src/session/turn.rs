@@ -25,6 +25,9 @@ impl Worker {
         received: &Arc<Received>,
     ) -> Outcome {
         self.keeper.notice_trouble();
+        for sentence in &cell.warnings {
+            self.keeper.notice(sentence.clone());
+        }
         let (place, interpreter) = (self.keeper.place(), self.keeper.interpreter());
         let mut step = self.following.step(cell, place, interpreter);
         if let Err(outcome) = self.prepare(cell, &mut step, interrupt).await {
@@ -139,7 +142,7 @@ impl Worker {
     }
 
     pub(super) fn timeout_of(&self, cell: &Cell) -> Duration {
-        cell.timeout.unwrap_or(self.terms.limits.timeout)
+        cell.timeout.unwrap_or(self.terms.settings.limits.timeout)
     }
 
     /// Runs the cell; the result if it did not run.
@@ -165,7 +168,9 @@ impl Worker {
                 }
             };
             self.tools.admit(kernel.pid());
-            let in_place = cell.on_interrupt == Policy::Interrupt || interrupt.is_in_place();
+            let policy = cell.on_interrupt;
+            let policy = policy.unwrap_or(self.terms.settings.on_interrupt);
+            let in_place = policy == Policy::Interrupt || interrupt.is_in_place();
             let is_gentle = in_place && !interrupt.is_forced();
             let ran = if interrupt.is_cancelled() && is_gentle {
                 let sentence = "interrupted before it began; it did not run";

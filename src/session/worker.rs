@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -23,7 +22,7 @@ use super::session::Shared;
 use super::starter::Starter;
 use super::untold::Received;
 use super::{Cell, Ended, EventKind, Policy};
-use crate::config::Limits;
+use crate::config::Settings;
 use crate::execution::{
     Caps, CellAuthority, CellRun, CellTask, Interrupt, LiveSender, LossReason, Progress, Stop, run,
 };
@@ -65,13 +64,10 @@ pub(super) enum Control {
 /// What the task is told when it begins.
 #[derive(Debug, Clone)]
 pub(super) struct SessionTerms {
-    pub(super) limits: Limits,
-    pub(super) caps: Caps,
-    pub(super) end_grace: Duration,
-    pub(super) restarts: bool,
-    pub(super) interrupt_grace: Duration,
-    /// After so long without a cell the kernel is ended.
-    pub(super) kernel_idle_timeout: Option<Duration>,
+    /// Those of the manager, as they were when the cell that runs began.
+    pub(super) settings: Arc<Settings>,
+    /// Those of the manager, as they are.
+    pub(super) changing: watch::Receiver<Arc<Settings>>,
     /// Counts the kernels of the manager.
     pub(super) census: Census,
     pub(super) commands_environment: Arc<Vec<(String, String)>>,
@@ -142,7 +138,7 @@ impl Worker {
     ) {
         let manager_gone = self.shared.manager_gone.clone();
         let clients = self.shared.presence.watch();
-        let mut idle = IdleTimer::new(self.terms.kernel_idle_timeout, clients);
+        let mut idle = IdleTimer::new(self.terms.settings.kernel_idle_timeout, clients);
         let mut wanted = None;
         loop {
             let control = if let Some(control) = wanted.take() {
@@ -153,6 +149,8 @@ impl Worker {
                     control = next_control(&mut controls, &manager_gone) => control,
                     job = jobs.recv() => match job {
                         Some(job) => {
+                            self.terms.follow();
+                            idle.limit(self.terms.settings.kernel_idle_timeout);
                             let before = (self.cells, self.keeper.generation());
                             wanted = self.serve(job, &mut controls, &manager_gone).await;
                             self.keeper.note();
@@ -165,6 +163,11 @@ impl Worker {
                     },
                     () = self.keeper.watch() => {
                         self.keeper.note();
+                        continue;
+                    }
+                    () = changed(&mut self.terms.changing) => {
+                        self.terms.follow();
+                        idle.limit(self.terms.settings.kernel_idle_timeout);
                         continue;
                     }
                     limit = idle.due(), if self.keeper.is_ready() => {
@@ -300,20 +303,23 @@ impl Worker {
         self.cells += 1;
         let number = self.cells;
         let shared = Arc::clone(&self.shared);
-        let in_place_grace = self.terms.interrupt_grace;
+        let settings = Arc::clone(&self.terms.settings);
+        let in_place_grace = settings.interrupt_grace;
         let grace = |policy| (policy == Policy::Interrupt).then_some(in_place_grace);
-        let (timeout_grace, interrupt_grace) = (grace(cell.on_timeout), grace(cell.on_interrupt));
+        let timeout_grace = grace(cell.on_timeout.unwrap_or(settings.on_timeout));
+        let interrupt_grace = grace(cell.on_interrupt.unwrap_or(settings.on_interrupt));
         let authority = Authority::new(Terms {
             cell: number,
             grant: cell.grant.clone(),
             max_calls: cell
                 .max_tool_calls
-                .unwrap_or(self.terms.limits.max_tool_calls),
+                .unwrap_or(settings.limits.max_tool_calls),
             // What cleans up after its time was up may call tools.
             deadline: Instant::now()
                 .checked_add(timeout.saturating_add(timeout_grace.unwrap_or_default())),
             jobs: kernel.jobs(),
             environment: Arc::clone(&self.terms.commands_environment),
+            terminal_timeout: Some(settings.terminal_timeout),
             // Somebody may come to watch in the middle of the cell.
             observer: Some(tool_observer(Arc::clone(&shared), number)),
         });
@@ -355,13 +361,31 @@ impl Worker {
             interrupting: &mut interrupting,
             authority: &authority,
             progress,
-            caps: self.terms.caps,
+            caps: Caps {
+                stdout: cell.max_stdout_bytes.unwrap_or(settings.max_stdout_bytes),
+                stderr: settings.max_stderr_bytes,
+            },
             rules: (!cell.unmasked).then_some(rules),
             live,
             watcher: Some(Box::new(watcher)),
             wishes: &cell.wishes,
         })
         .await
+    }
+}
+
+impl SessionTerms {
+    /// Takes over what was changed.
+    fn follow(&mut self) {
+        self.settings = Arc::clone(&self.changing.borrow_and_update());
+    }
+}
+
+/// Waits until the manager's settings are others.
+async fn changed(changing: &mut watch::Receiver<Arc<Settings>>) {
+    if changing.changed().await.is_err() {
+        // The manager is gone, which is told otherwise.
+        std::future::pending().await
     }
 }
 

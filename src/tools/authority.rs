@@ -73,6 +73,8 @@ pub struct Terms {
     pub jobs: Arc<dyn JobRunner>,
     /// The environment of its commands.
     pub environment: Arc<Vec<(String, String)>>,
+    /// The time limit of its commands that name none; that of the server if none.
+    pub terminal_timeout: Option<Duration>,
     /// Watches its calls.
     pub observer: Option<ToolObserver>,
 }

@@ -131,7 +131,9 @@ impl Call {
             cancelled: cancelled.clone(),
             jobs: Arc::clone(&terms.jobs),
             environment: Arc::clone(&terms.environment),
-            terminal_timeout: shared.settings.terminal_timeout,
+            terminal_timeout: terms
+                .terminal_timeout
+                .unwrap_or(shared.settings.terminal_timeout),
         };
         // Whatever a tool started ends when its future is dropped.
         let checked = arguments.and_then(|it| it.check(spec).map(|()| it));

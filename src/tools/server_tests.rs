@@ -108,6 +108,7 @@ impl House {
             deadline: None,
             jobs: Arc::new(NoJobs),
             environment: Arc::default(),
+            terminal_timeout: None,
             observer: None,
         })
     }

@@ -160,7 +160,7 @@ async fn a_foreign_kernel_is_interrupted_in_place_by_signal_and_by_message() {
         run(&session, "x = 1").await;
         for code in ["import time\ntime.sleep(60)", "while True: pass"] {
             let cell = Cell {
-                on_timeout: Policy::Interrupt,
+                on_timeout: Some(Policy::Interrupt),
                 timeout: Some(Duration::from_secs(1)),
                 ..Cell::new(format!("{code}\n"))
             };
@@ -179,7 +179,7 @@ async fn a_foreign_kernel_is_interrupted_in_place_by_signal_and_by_message() {
             );
         }
         let cell = Cell {
-            on_interrupt: Policy::Interrupt,
+            on_interrupt: Some(Policy::Interrupt),
             ..Cell::new("print('in', flush=True)\ntime.sleep(60)")
         };
         let mut execution = session.execute_live(cell);

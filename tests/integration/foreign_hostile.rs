@@ -303,7 +303,7 @@ async fn what_a_dead_kernel_has_said_waits_for_its_reader() {
 async fn an_interrupt_in_the_middle_of_a_message_cuts_nothing() {
     with_hostile(&["interrupted"], async |_manager, session, _mode| {
         let cell = Cell {
-            on_interrupt: Policy::Interrupt,
+            on_interrupt: Some(Policy::Interrupt),
             ..Cell::new("end")
         };
         let mut execution = session.execute_live(cell);

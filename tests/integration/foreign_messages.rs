@@ -253,7 +253,7 @@ async fn a_cell_of_a_foreign_kernel_that_waits_for_input_is_interrupted() {
     with_ipykernel(async |_manager, session, _kernel| {
         let (source, mut questions) = input_source();
         let cell = Cell {
-            on_interrupt: Policy::Interrupt,
+            on_interrupt: Some(Policy::Interrupt),
             ..Cell::new("x = 1\ninput('? ')")
         };
         let cell = cell.wishes(Wishes {

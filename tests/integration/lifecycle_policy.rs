@@ -74,7 +74,7 @@ async fn a_policy_is_for_its_own_case() {
     let session = manager.session("a");
     run(&session, "1").await;
     let cell = Cell {
-        on_timeout: Policy::Interrupt,
+        on_timeout: Some(Policy::Interrupt),
         ..Cell::new("while True: pass")
     };
     let mut execution = session.execute(cell);
@@ -87,7 +87,7 @@ async fn a_policy_is_for_its_own_case() {
     assert_eq!(json(&outcome)["kernel"]["state"], "lost");
     assert_eq!(outcome.error.as_deref(), Some("interrupted"));
     let cell = Cell {
-        on_interrupt: Policy::Interrupt,
+        on_interrupt: Some(Policy::Interrupt),
         ..Cell::new("while True: pass")
     };
     let outcome = result(&mut session.execute(cell.timeout(Duration::from_millis(50)))).await;

@@ -14,8 +14,8 @@ use crate::support::{Manager, Place};
 /// A cell that is interrupted in place, by whomever or whatever.
 pub fn gentle(code: impl Into<String>) -> Cell {
     Cell {
-        on_timeout: Policy::Interrupt,
-        on_interrupt: Policy::Interrupt,
+        on_timeout: Some(Policy::Interrupt),
+        on_interrupt: Some(Policy::Interrupt),
         ..Cell::new(code)
     }
 }
