@@ -111,6 +111,25 @@ fn files_that_the_documentation_names_exist() {
     }
 }
 
+/// The table of README.md is that of the code.
+#[test]
+fn every_key_of_the_configuration_is_documented() {
+    let page = fs::read_to_string(root().join("README.md")).unwrap();
+    let section = page.split("## Configuration").nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let documented: Vec<&str> = rows.collect();
+    let keys: Vec<String> = warmcell::config::keys()
+        .iter()
+        .map(|key| {
+            let bad = if key.protects { "refused" } else { "warning" };
+            let (name, default, must) = (key.name, key.default, key.must);
+            format!("| `{name}` | {default} | {must} | {bad} |")
+        })
+        .collect();
+    assert_eq!(documented, keys);
+}
+
 #[test]
 fn every_dependency_says_what_for() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();

@@ -24,6 +24,8 @@ mod command_python;
 mod command_secrets;
 mod command_source;
 mod command_streams;
+mod configuration;
+mod configuration_server;
 mod conformance;
 mod conformance_suites;
 mod documentation;
