@@ -97,7 +97,7 @@ fn text_of(bytes: &[u8]) -> Result<&str, Unreadable> {
         Err(error) => error.valid_up_to(),
     };
     let before = bytes.get(..at).unwrap_or_default();
-    let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+    let line = 1 + before.split(|byte| *byte == b'\n').skip(1).count();
     let reason = "is no text in UTF-8".to_owned();
     Err(Unreadable { line, reason })
 }

@@ -1,3 +1,4 @@
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -421,7 +422,8 @@ fn an_unknown_key_of_ours_is_told_with_what_was_meant() {
             .ends_with("journal has no key xyzzy")
     );
     // All of a section in one sentence.
-    let many: String = (0..100).map(|n| format!("  strange_{n}: 1\n")).collect();
+    let many: Vec<String> = (0..100).map(|n| format!("  strange_{n}: 1")).collect();
+    let many = many.join("\n");
     let (_, many) = told(&format!("code_execution:\n{many}"));
     assert!(many.ends_with("strange_4 and 95 more"), "{many}");
     assert!(
@@ -538,9 +540,8 @@ fn a_bomb_is_a_value_like_any_other() {
         .windows(2)
         .map(|it| (it[0], it[1]))
     {
-        text += &format!(
-            "{next}: &{next} [*{one}, *{one}, *{one}, *{one}, *{one}, *{one}, *{one}, *{one}]\n"
-        );
+        let again = vec![format!("*{one}"); 8].join(", ");
+        writeln!(text, "{next}: &{next} [{again}]").unwrap();
     }
     assert_eq!(read(&text), Configuration::default());
     let (severity, told) = one(&read(&format!("{text}code_execution: {{timeout: *i}}\n")));
@@ -600,9 +601,8 @@ proptest! {
 /// It is read by every command: milliseconds would be felt. A bound that only a fault reaches.
 #[test]
 fn a_long_file_is_read_in_no_time() {
-    let text: String = (0..5_000)
-        .map(|n| format!("key_{n}: {{a: [1, 2], b: text}} # why\n"))
-        .collect();
+    let lines = (0..5_000).map(|n| format!("key_{n}: {{a: [1, 2], b: text}} # why"));
+    let text = lines.collect::<Vec<_>>().join("\n");
     let began = Instant::now();
     assert_eq!(read(&text), Configuration::default());
     assert!(began.elapsed() < Duration::from_secs(10));

@@ -174,7 +174,7 @@ mod tests {
             refusal()
         );
         fs::write(&path, "code_execution: {mode: strict}").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).unwrap();
         if !rustix::process::getuid().is_root() {
             assert!(refusal().contains("cannot be read ("), "{}", refusal());
         }

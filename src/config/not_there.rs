@@ -14,13 +14,13 @@ fn not_there(sentence: impl Into<String>) -> Read {
 
 /// `code_execution.sandbox`
 pub(super) fn sandbox(given: Given<'_>, _values: &mut Values) -> Read {
-    match flag(given.text()?).ok_or(Fault::Bad)? {
-        true => not_there(
-            "there is no sandbox yet: cells run as you, with your rights; say false, or run warmcell itself in \
-             a container",
-        ),
-        false => Ok(()),
+    if !flag(given.text()?).ok_or(Fault::Bad)? {
+        return Ok(());
     }
+    not_there(
+        "there is no sandbox yet: cells run as you, with your rights; say false, or run warmcell itself in \
+         a container",
+    )
 }
 
 /// Backends of the other system, with the keys beside them that say where, and how they will be
@@ -88,13 +88,13 @@ pub(super) fn approvals(given: Given<'_>, _values: &mut Values) -> Read {
         ("false", false),
         ("manual", true),
     ];
-    match word(given.text()?, &words).ok_or(Fault::Bad)? {
-        true => not_there(
-            "nobody is asked before a dangerous command yet, what can never be meant is refused, and nothing \
-             else; leave it out, or say off",
-        ),
-        false => Ok(()),
+    if !word(given.text()?, &words).ok_or(Fault::Bad)? {
+        return Ok(());
     }
+    not_there(
+        "nobody is asked before a dangerous command yet, what can never be meant is refused, and nothing \
+         else; leave it out, or say off",
+    )
 }
 
 /// `approvals.deny`
@@ -109,12 +109,12 @@ pub(super) fn denied(given: Given<'_>, _values: &mut Values) -> Read {
 
 /// `security.redact_secrets`
 pub(super) fn redaction(given: Given<'_>, _values: &mut Values) -> Read {
-    match flag(given.text()?).ok_or(Fault::Bad)? {
-        true => Ok(()),
-        false => Err(Fault::NoEffect(
-            "secrets are masked all the same; `exec --no-redact` shows them",
-        )),
+    if flag(given.text()?).ok_or(Fault::Bad)? {
+        return Ok(());
     }
+    Err(Fault::NoEffect(
+        "secrets are masked all the same; `exec --no-redact` shows them",
+    ))
 }
 
 /// `security.website_blocklist`: no tool here goes to the web, so there is nothing to be kept from it.

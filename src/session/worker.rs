@@ -385,7 +385,7 @@ impl SessionTerms {
 async fn changed(changing: &mut watch::Receiver<Arc<Settings>>) {
     if changing.changed().await.is_err() {
         // The manager is gone, which is told otherwise.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
