@@ -105,8 +105,8 @@ pub(super) struct ExecArguments {
     #[arg(long)]
     pub(super) detach: bool,
 
-    /// The time limit of each cell, 0.001 to 86400 seconds. Otherwise `code_execution.timeout` of the
-    /// configuration, else 300.
+    /// The time limit of each cell, 0.001 to 86400 seconds; otherwise what the configuration says
+    /// (`code_execution.timeout`) [default: 300]
     #[arg(
         short,
         long,
@@ -114,7 +114,7 @@ pub(super) struct ExecArguments {
         value_name = "SECONDS", value_parser = timeout)]
     pub(super) timeout: Option<Duration>,
 
-    /// How many tool calls each cell may make. Otherwise `code_execution.max_tool_calls`, else 50.
+    /// How many tool calls each cell may make; otherwise `code_execution.max_tool_calls` [default: 50]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) max_tool_calls: Option<u32>,
 
@@ -144,12 +144,12 @@ pub(super) struct ExecArguments {
     #[arg(long)]
     pub(super) no_tools: bool,
 
-    /// What to do with a cell whose time is up. Otherwise `code_execution.on_timeout`, else restart.
+    /// What to do with a cell whose time is up; otherwise `code_execution.on_timeout` [default: restart]
     #[arg(long, value_name = "POLICY")]
     pub(super) on_timeout: Option<PolicyArgument>,
 
-    /// What to do with a cell that is interrupted. Otherwise `code_execution.on_interrupt`, else restart. A
-    /// second interrupt kills the kernel in any case.
+    /// What to do with a cell that is interrupted; a second interrupt kills the kernel in any case.
+    /// Otherwise `code_execution.on_interrupt` [default: restart]
     #[arg(long, value_name = "POLICY")]
     pub(super) on_interrupt: Option<PolicyArgument>,
 

@@ -140,7 +140,8 @@ async fn exec(
             possible(arguments, named.as_deref(), cells.len())?;
             let (mut caller, grant) = (surroundings::caller(arguments)?, grant(arguments)?);
             with_tools(&caller, &grant)?;
-            if caller.kernel.is_none() && caller.python.is_none() {
+            // A session has its own, which another would take the place of if it were asked for by name.
+            if named.is_none() && caller.kernel.is_none() && caller.python.is_none() {
                 caller.python.clone_from(&settings.python);
             }
             let values = &configuration.values;
