@@ -18,6 +18,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         limits: None,
         python: std::env::var_os("PYTHON").map(PathBuf::from),
         kernel: None,
+        mode: None,
+        named: Vec::new(),
     };
     let session = registry.session("main", &caller)?;
     show(

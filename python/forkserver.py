@@ -3,9 +3,9 @@
 One single-threaded process per interpreter. It talks to its manager over a SOCK_SEQPACKET socket
 (descriptor 0 at start), one JSON object a message, descriptors attached. Its children's orphans
 fall to it; every child that it has not forked itself is killed at once. When the manager is gone,
-whatever the reason, the socket ends: then it kills everything, removes the manager's socket folder
-and exits. A manager that lives and does not need it any more tells it to leave; then the folder
-stays.
+whatever the reason, the socket ends: then it kills everything, removes the manager's folders (of
+sockets, and of kernels in strict mode) and exits. A manager that lives and does not need it any more
+tells it to leave; then the folders stay.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .trackers import Trackers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import Any, NoReturn
 
 PROTOCOL = 1
@@ -58,10 +58,10 @@ class Child:
 class Forkserver:
     """The poll loop over the control socket and the SIGCHLD descriptor."""
 
-    def __init__(self, control: socket, bare: set[str], folder: str) -> None:
+    def __init__(self, control: socket, bare: set[str], folders: list[str]) -> None:
         self._control = control
         self._bare = bare
-        self._folder = folder
+        self._folders = folders
         self._pid = os.getpid()
         self._children: dict[int, Child] = {}
         self._ending: set[int] = set()
@@ -122,7 +122,7 @@ class Forkserver:
                     self._calm = False
                 elif self._later and self._children:
                     self._preload(self._later.pop(0))
-        self._remove_folder()
+        self._remove_folders()
 
     def _patience(self) -> int | None:
         """How long to wait, in milliseconds: what is preloaded comes when nobody wants anything.
@@ -200,7 +200,7 @@ class Forkserver:
         elif operation == "ping":
             self._send({"op": "pong"})
         elif operation == "leave":
-            self._folder = ""
+            self._folders = []
             self._end_all()
         return True
 
@@ -222,7 +222,7 @@ class Forkserver:
                 return
         if not is_job and not is_program:
             # Here, and not in fresh copies of pages; most kernels of a forkserver have the same.
-            enter_environment(_of_all_sessions(message["env"]))
+            enter_environment(_of_all_sessions(message["env"], message.get("own", ())))
         held = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
         try:
             inherited = self._inherited(fds)
@@ -387,20 +387,28 @@ class Forkserver:
         except OSError:
             return set(self._children)
 
-    def _remove_folder(self) -> None:
-        if not self._folder:
+    def _remove_folders(self) -> None:
+        if not self._folders:
             return
+        # A manager that starts sweeps them too, and may have been first.
+        sockets, *others = self._folders
         try:
-            paths = [os.path.join(self._folder, name) for name in os.listdir(self._folder)]
+            paths = [os.path.join(sockets, name) for name in os.listdir(sockets)]
         except OSError:
-            return
+            paths = []
         removals = [(os.unlink, path) for path in paths]
-        for remove, path in [*removals, (os.rmdir, self._folder)]:
+        for remove, path in [*removals, (os.rmdir, sockets)]:
             try:
                 remove(path)
             except OSError:
-                # A manager that starts sweeps it too, and may have been first.
                 pass
+        # What kernels have had for themselves; few have.
+        others = [path for path in others if os.path.isdir(path)]
+        if others:
+            import shutil
+
+            for path in others:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _has_ended(pid: int) -> bool:
@@ -410,9 +418,11 @@ def _has_ended(pid: int) -> bool:
         return True
 
 
-def _of_all_sessions(environment: dict[str, str]) -> dict[str, str]:
+def _of_all_sessions(environment: dict[str, str], own: Collection[str]) -> dict[str, str]:
     return {
-        name: value for name, value in environment.items() if not name.startswith(OF_ONE_SESSION)
+        name: value
+        for name, value in environment.items()
+        if not name.startswith(OF_ONE_SESSION) and name not in own
     }
 
 
@@ -422,7 +432,7 @@ def settle() -> None:
     gc.freeze()
 
 
-def main(bare: set[str], folder: str, path: list[str], theirs: dict[str, Any]) -> None:
+def main(bare: set[str], folders: list[str], path: list[str], theirs: dict[str, Any]) -> None:
     """Takes over the process that the manager has started.
 
     Kernels search the path, and have the modules that the start has loaded from the user's folders.
@@ -438,7 +448,7 @@ def main(bare: set[str], folder: str, path: list[str], theirs: dict[str, Any]) -
     os.close(null)
     # They write to descriptors 1 and 2, whatever these are: kernels find them made.
     streams.install()
-    server = Forkserver(control, bare, folder)
+    server = Forkserver(control, bare, folders)
     settle()
     server.serve()
     os._exit(0)

@@ -66,8 +66,8 @@ pub const FOREIGN: &str = include_str!("../python/foreign.py");
 /// The shim that cells import; the stubs of the tools are added to it.
 pub const HERMES_TOOLS: &str = include_str!("../python/hermes_tools.py");
 
-/// The program that the interpreter is given, with the folder of the sockets as its argument: old
-/// versions must be able to read it, to say that they are too old.
+/// The program that the interpreter is given, with folders to remove at its end as its arguments, that
+/// of the sockets first: old versions must be able to read it, to say that they are too old.
 ///
 /// What a PYTHONPATH puts before the standard library may bear the name of anything: the forkserver
 /// itself never looks there, kernels do; and what site has loaded from there is theirs alone.
@@ -94,7 +94,7 @@ sys.path[:] = [folder, folder + '/tools'] + standard
 from _warmcell import forkserver
 import hermes_tools
 sys.path[:] = standard
-forkserver.main(bare, sys.argv[1], path, dict(theirs))
+forkserver.main(bare, sys.argv[1:], path, dict(theirs))
 ";
 
 /// Where [`BOOT`] stands in the unpacked sources.

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::config::LogLevel;
 use crate::folders::private_folder;
@@ -15,6 +18,17 @@ use crate::folders::private_folder;
 const MOST_BYTES: u64 = 5 << 20;
 /// How many are kept beside the one that is written.
 const BACKUPS: u32 = 3;
+
+/// What is logged with this target is written whatever the level in force: the few lines without which
+/// nobody finds out what was done to a kernel.
+pub const ALWAYS: &str = "warmcell::always";
+
+/// What is written at this level.
+fn filter(level: LevelFilter) -> Targets {
+    Targets::new()
+        .with_default(level)
+        .with_target(ALWAYS, LevelFilter::TRACE)
+}
 
 /// Sends what this process logs to a file below the home, from this level on; never code, output or
 /// values, which are logged at the level `trace` alone.
@@ -26,17 +40,18 @@ pub fn log_to_file(home: &Path, level: LogLevel) -> io::Result<()> {
     let folder = home.join("logs");
     private_folder(&folder)?;
     let log = Log::open(folder.join("warmcell.log"))?;
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(match level {
-            LogLevel::Error => LevelFilter::ERROR,
-            LogLevel::Warning => LevelFilter::WARN,
-            LogLevel::Info => LevelFilter::INFO,
-            LogLevel::Debug => LevelFilter::DEBUG,
-            LogLevel::Trace => LevelFilter::TRACE,
-        })
+    let level = match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warning => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    let layer = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .with_writer(Mutex::new(log))
-        .finish();
+        .with_filter(filter(level));
+    let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::set_global_default(subscriber).map_err(io::Error::other)
 }
 
@@ -103,6 +118,19 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn what_is_always_logged_passes_at_any_level() {
+        for level in [LevelFilter::OFF, LevelFilter::ERROR, LevelFilter::INFO] {
+            let filter = filter(level);
+            assert!(
+                filter.would_enable(ALWAYS, &tracing::Level::DEBUG),
+                "{level}"
+            );
+            let other = filter.would_enable("warmcell::session", &tracing::Level::DEBUG);
+            assert!(!other, "{level}");
+        }
+    }
 
     #[test]
     fn a_log_is_private_and_put_aside_when_it_is_long() {

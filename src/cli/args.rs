@@ -1,8 +1,10 @@
 //! What can be said on the command line.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr as _;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -12,7 +14,7 @@ use super::args_kernel::{
 };
 use super::args_sessions::{ServeArguments, SessionsArguments};
 use super::{bridge, check, exec, exit, kernel, kernelspec, serve, sessions, show, streams};
-use crate::config::Limits;
+use crate::config::{Limits, Mode};
 use crate::execution::{ErrorClass, KernelReport, Outcome};
 use crate::process::survive_file_size_limit;
 use crate::session::Policy;
@@ -54,12 +56,13 @@ Output: the cell's stdout goes to stdout as it comes, and so does the value of i
 its stderr, tracebacks and notices go to stderr. Colours and the like are kept on a terminal alone.
 
 A cell's stdin is empty. Of the environment it sees a fixed list of variables (PATH, HOME, LANG, LC_*, \
-VIRTUAL_ENV, PYTHONPATH, ...), none with a secret-looking name.
+VIRTUAL_ENV, PYTHONPATH, ...), none with a secret-looking name; --env lets others through, but never \
+the agent's own credentials.
 
 Tools in a cell's namespace: read_file, write_file, terminal.
 
 Environment: HERMES_HOME (default ~/.hermes) holds the configuration (config.yaml) and what is unpacked and \
-cached; VIRTUAL_ENV and PATH say which Python. Each key of the configuration has a variable too: \
+cached; VIRTUAL_ENV, CONDA_PREFIX and PATH say which Python. Each key of the configuration has a variable too: \
 code_execution.timeout is WARMCELL_CODE_EXECUTION_TIMEOUT. Flags win over variables, and these over the file.
 
 Exit codes:
@@ -72,6 +75,7 @@ Exit codes:
 Examples:
   warmcell exec 'print(6*7)'
   warmcell exec -f load.py -f analyse.py
+  warmcell exec --env DATABASE_URL --env DEBUG=1 -f report.py
   echo 'read_file(\"Cargo.toml\")[\"total_lines\"]' | warmcell exec --json";
 
 /// The arguments of `warmcell exec`.
@@ -118,8 +122,15 @@ pub(super) struct ExecArguments {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) max_tool_calls: Option<u32>,
 
-    /// The Python to use; no other is tried. Otherwise `code_execution.python`, else that of `VIRTUAL_ENV`,
-    /// else python3 on PATH.
+    /// `project`: in the working directory, with the project's Python. `strict`: in an empty folder that goes
+    /// with the kernel, with a Python that no active environment says. Otherwise `code_execution.mode`
+    /// [default: project]
+    #[arg(long, value_name = "MODE", value_parser = Mode::from_str)]
+    pub(super) mode: Option<Mode>,
+
+    /// The Python to use; no other is tried. Otherwise `code_execution.python`, else the first that runs and
+    /// is 3.8 or newer: that of `VIRTUAL_ENV`, of `CONDA_PREFIX`, of a folder `.venv` in the working
+    /// directory, python3 on PATH.
     #[arg(long, value_name = "PATH")]
     pub(super) python: Option<PathBuf>,
 
@@ -127,9 +138,14 @@ pub(super) struct ExecArguments {
     #[arg(long, value_name = "NAME", conflicts_with = "python")]
     pub(super) kernel: Option<String>,
 
-    /// The working directory of the kernel.
+    /// The working directory of the kernel; not in strict mode.
     #[arg(long, value_name = "DIR")]
     pub(super) cwd: Option<PathBuf>,
+
+    /// A variable that cells see besides the usual ones: with the value that it has here, or with this one.
+    /// May be given several times. Fixed when the kernel starts.
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(super) env: Vec<OsString>,
 
     /// The tools that cells may call, by name; all if left out.
     #[arg(

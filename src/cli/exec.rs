@@ -36,7 +36,7 @@ pub(super) fn main(arguments: &ExecArguments) -> ExitCode {
     let settings = surroundings::configured_settings(&configuration.values);
     // A client holds no cells: only a manager starts itself anew.
     let unhidden = match named {
-        None => surroundings::hide_secrets_but(&[], &settings.passed_variables),
+        None => surroundings::hide_secrets_for(arguments, &settings.passed_variables),
         Some(_) => surroundings::hide_from_others(),
     };
     let code = match start(named.is_some()) {
@@ -140,10 +140,6 @@ async fn exec(
             possible(arguments, named.as_deref(), cells.len())?;
             let (mut caller, grant) = (surroundings::caller(arguments)?, grant(arguments)?);
             with_tools(&caller, &grant)?;
-            // A session has its own, which another would take the place of if it were asked for by name.
-            if named.is_none() && caller.kernel.is_none() && caller.python.is_none() {
-                caller.python.clone_from(&settings.python);
-            }
             let values = &configuration.values;
             caller.limits = surroundings::configured_limits(values, own_limits());
             Ok((cells, caller, grant))
@@ -171,7 +167,11 @@ async fn exec(
         }
     };
     let mut is_read = true;
-    for notice in kernels.notices() {
+    for notice in kernels
+        .notices()
+        .into_iter()
+        .chain(surroundings::unset(arguments))
+    {
         is_read = is_read && told(&mut screen, &mut signals, 0, &notice).await;
     }
     let code = if is_read {
@@ -242,8 +242,9 @@ async fn start_kernels(
             return Err((ErrorClass::Usage, sentence));
         }
         let home = surroundings::home();
+        let passed = &settings.passed_variables;
         let limits = caller.limits.clone().unwrap_or_else(own_limits);
-        let remote = Remote::new(name, home, caller, limits, here, directory);
+        let remote = Remote::new(name, home, caller, limits, here, directory, passed);
         return Ok(Kernels::Server(Box::new(remote)));
     }
     let failed = |error: SessionError| (error.class(), error.to_string());

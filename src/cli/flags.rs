@@ -4,11 +4,14 @@
 use crate::execution::Outcome;
 
 /// What stands for what, longer ones first.
-const FLAGS: [(&str, &str); 4] = [
+const FLAGS: [(&str, &str); 7] = [
     ("`caller.cwd` or `caller.directory`", "--cwd"),
     ("with `caller.python`", "with --python PATH"),
     ("`caller.python`", "--python"),
     ("`caller.kernel`", "--kernel"),
+    ("`caller.directory`", "--cwd"),
+    ("`caller.mode`", "--mode"),
+    ("`caller.env`", "--env"),
 ];
 
 /// A sentence of ours.
@@ -46,6 +49,9 @@ mod tests {
                 "name one with --python PATH",
             ),
             ("(from `caller.python`)", "(from --python)"),
+            ("(`caller.directory`)", "(--cwd)"),
+            ("(`caller.mode`)", "(--mode)"),
+            ("(`caller.env`)", "(--env)"),
         ] {
             assert_eq!(in_flags(sentence), flags);
         }

@@ -12,10 +12,10 @@ use tokio::time::timeout;
 
 use super::args::ExecArguments;
 use super::flags::outcome_in_flags;
-use super::surroundings::hidden;
+use super::surroundings::{dropped_text, hidden};
 use crate::client::{ClientError, Handing, Home, RemoteCell, Taken};
 use crate::config::{Caller, ProcessLimits};
-use crate::environment::{HIDDEN, scrub};
+use crate::environment::{DROPPED, HIDDEN, scrub_but};
 use crate::execution::{
     ErrorClass, Interrupt, KernelReport, LiveEvent, LiveOutput, LiveSender, LossReason, Outcome,
     live_output,
@@ -141,19 +141,22 @@ impl Remote {
         limits: ProcessLimits,
         here: Option<PathBuf>,
         directory: Option<PathBuf>,
+        passed: &[String],
     ) -> Self {
         Self {
             name,
             home,
             caller: CallerOrder {
                 cwd: here.unwrap_or_else(|| caller.cwd.clone()),
-                environment: travelling(caller.environment),
+                environment: travelling(caller.environment, passed),
                 umask: Some(caller.umask),
                 limits: Some(LimitsOrder(limits.bounds)),
                 nice: limits.nice.map(NiceOrder),
                 python: caller.python,
                 kernel: caller.kernel.map(|it| KernelOrder::Found(Box::new(it))),
                 directory,
+                mode: caller.mode,
+                env: caller.named,
             },
             opened: Arc::default(),
         }
@@ -206,16 +209,22 @@ impl Remote {
     }
 }
 
-/// What a kernel may not see need not travel; only that by which it is known again.
-fn travelling(environment: Vec<(String, String)>) -> Vec<(String, String)> {
-    let earlier = environment.iter().find(|(name, _)| name == HIDDEN).cloned();
-    let mut scrubbed = scrub(environment);
-    let texts = earlier.map(|(_, text)| text);
-    let texts = texts.into_iter().chain(hidden(&scrubbed.secrets));
-    let texts: Vec<String> = texts.collect();
+/// What a kernel may not see need not travel; only that by which it is known again, and its names.
+fn travelling(environment: Vec<(String, String)>, passed: &[String]) -> Vec<(String, String)> {
+    let earlier = |name: &str| {
+        let found = environment.iter().find(|(known, _)| known == name);
+        found.map(|(_, text)| text.clone())
+    };
+    let (hid, had_dropped) = (earlier(HIDDEN), earlier(DROPPED));
+    let mut scrubbed = scrub_but(environment, passed);
+    let texts: Vec<String> = hid.into_iter().chain(hidden(&scrubbed.secrets)).collect();
+    let names = dropped_text(scrubbed.dropped_names(), had_dropped.as_deref());
     if !texts.is_empty() {
         scrubbed.kept.push((HIDDEN.to_owned(), texts.join(",")));
     }
+    scrubbed
+        .kept
+        .extend(names.map(|it| (DROPPED.to_owned(), it)));
     scrubbed.kept
 }
 

@@ -1,7 +1,7 @@
 //! The command line: arguments in, text or JSON out.
 //!
 //! - `args`, `args_sessions`: what can be said; - `surroundings`: what this process was started with;
-//! - `source`: where the code comes from; - `exec`: what is needed before the first cell; - `row`:
+//! - `source`: where the code comes from; - `variables`: what is let through for it; - `exec`: what is needed before the first cell; - `row`:
 //!   runs cells; - `kernels`: where they run; - `signals`: what interrupts them;
 //! - `show`: prints them; - `writer`: a stream that may block; - `streams`: those that this process
 //!   was given; - `exit`: exit codes, an interface; - `terms`: what flags and configuration say of a cell;
@@ -33,6 +33,7 @@ mod source;
 mod streams;
 mod surroundings;
 mod terms;
+mod variables;
 mod writer;
 
 pub use args::main;

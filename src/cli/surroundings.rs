@@ -11,19 +11,23 @@ use rustix::fs::Mode;
 use super::args::ExecArguments;
 use super::flags::in_flags;
 use super::streams;
+use super::variables::{named_variables, names_alone, unset_notice};
 use crate::client::Home;
 use crate::config::{
     Caller, ConfigurationFile, ProcessLimits, Settings, Values, is_configuration_variable,
     secrets_file,
 };
-use crate::environment::{HIDDEN, front_end_python, named_kernel, scrub, scrub_but};
+use crate::environment::{
+    DROPPED, DroppedNames, HIDDEN, front_end_python, named_kernel, scrub_but,
+};
 use crate::ids::random_key;
 use crate::output::redact::Hidden;
 use crate::process::{hide_memory, mend_name, running_program, start_anew};
 
 /// By these kernelspecs are found, and secrets known again; kernels do not see them.
-const LOOKED_UP: [&str; 6] = [
+const LOOKED_UP: [&str; 7] = [
     HIDDEN,
+    DROPPED,
     "JUPYTER_PATH",
     "JUPYTER_DATA_DIR",
     "JUPYTER_PREFER_ENV_PATH",
@@ -41,30 +45,55 @@ pub(super) fn hide_secrets() -> Option<String> {
     hide_secrets_but(&[], &[])
 }
 
+/// The same for `exec`: what it was told to let through stays.
+pub(super) fn hide_secrets_for(arguments: &ExecArguments, passed: &[String]) -> Option<String> {
+    let mut named = names_alone(&arguments.env);
+    named.extend_from_slice(passed);
+    hide_secrets_but(&[], &named)
+}
+
 /// The same, and these variables stay if they hold a number, and those that were named on purpose.
 pub(super) fn hide_secrets_but(numbers: &[&str], named: &[String]) -> Option<String> {
     let all = entries();
-    let secrets = secrets_of(&all);
+    let scrubbed = scrub_but(readable(&all), named);
     let (kept, dropped) = reduced_but(all, numbers, named);
     if dropped == 0 {
         mend_name();
         return None;
     }
     streams::keep_closed();
-    let error = start_anew(with_fingerprints(kept, &secrets));
+    let kept = with_fingerprints(kept, &scrubbed.secrets);
+    let error = start_anew(with_names(kept, scrubbed.dropped_names()));
     Some(format!(
         "what the environment holds cannot be hidden from cells ({error}): one that runs as root \
          can read it through /proc"
     ))
 }
 
-/// Variables that are taken out because their names speak of a secret.
-fn secrets_of(entries: &[Vec<u8>]) -> Vec<(String, String)> {
-    let variables = entries.iter().filter_map(|entry| {
+/// Those that are variables, and text.
+fn readable(entries: &[Vec<u8>]) -> impl Iterator<Item = (String, String)> {
+    entries.iter().filter_map(|entry| {
         let (name, value) = std::str::from_utf8(entry).ok()?.split_once('=')?;
         Some((name.to_owned(), value.to_owned()))
-    });
-    scrub(variables).secrets
+    })
+}
+
+/// Adds the names of what was taken out: who misses one in a cell is told why.
+fn with_names(
+    mut kept: Vec<(OsString, OsString)>,
+    names: DroppedNames,
+) -> Vec<(OsString, OsString)> {
+    let earlier = kept.iter().position(|(name, _)| name == DROPPED);
+    let earlier = earlier.map(|at| kept.remove(at).1);
+    let earlier = earlier.as_deref().and_then(OsStr::to_str);
+    kept.extend(dropped_text(names, earlier).map(|it| (DROPPED.into(), it.into())));
+    kept
+}
+
+/// The names of what was dropped, with those of an earlier start, as text; `None` if there are none.
+pub(super) fn dropped_text(mut names: DroppedNames, earlier: Option<&str>) -> Option<String> {
+    names.join(&DroppedNames::parse(earlier.unwrap_or_default()));
+    (!names.is_empty()).then(|| names.to_text())
 }
 
 /// Adds that by which their values are known again in what cells print, without the values.
@@ -310,9 +339,12 @@ pub(super) fn caller(arguments: &ExecArguments) -> Result<Caller, String> {
         Some(cwd) => absolute(cwd, here)?,
         None => here?,
     };
+    let named = named_variables(&arguments.env, |name| env::var_os(name))?;
     let caller = Caller {
         cwd,
         python,
+        mode: arguments.mode,
+        named: named.set,
         ..any_caller()
     };
     let caller = Caller {
@@ -325,6 +357,12 @@ pub(super) fn caller(arguments: &ExecArguments) -> Result<Caller, String> {
     let kernel = named_kernel(name, &caller)
         .map_err(|error| format!("--kernel: {}", in_flags(&error.to_string())))?;
     Ok(kernel.asked_for_by(caller))
+}
+
+/// What is told of variables that were named and are not set here.
+pub(super) fn unset(arguments: &ExecArguments) -> Option<String> {
+    let named = named_variables(&arguments.env, |name| env::var_os(name)).ok()?;
+    unset_notice(&named.unset)
 }
 
 /// Who asks for the kernel of a front end: whoever has started this process. `front_end` is its number.
@@ -370,6 +408,8 @@ pub(super) fn any_caller() -> Caller {
         limits: None,
         python: None,
         kernel: None,
+        mode: None,
+        named: Vec::new(),
     }
 }
 

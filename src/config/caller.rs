@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::{ForeignKernel, ProcessLimits};
+use super::{ForeignKernel, Mode, ProcessLimits};
 
 /// The highest file mode creation mask.
 const MAX_UMASK: u32 = 0o777;
@@ -26,6 +26,12 @@ pub struct Caller {
     pub python: Option<PathBuf>,
     /// A kernel that is not ours, where one was asked for by name; its command is not empty.
     pub kernel: Option<ForeignKernel>,
+    /// In which folder and with which Python its kernels run; `None` for
+    /// [`Settings::mode`](super::Settings::mode).
+    pub mode: Option<Mode>,
+    /// Variables that were named on purpose, with their values: they pass whatever they are called, and
+    /// count before those of the environment. The agent's own credentials are refused.
+    pub named: Vec<(String, String)>,
 }
 
 /// Circumstances in which no kernel can be.
@@ -59,20 +65,23 @@ pub enum CallerError {
     },
     /// A variable has a name that no process can have in its environment.
     #[error(
-        "the caller's `environment` has a variable {:.200}: a name is not empty and holds neither `=` \
-         nor NUL",
+        "the caller's `{key}` has a variable {:.200}: a name is not empty and holds neither `=` nor NUL",
         format!("{name:?}")
     )]
     Name {
+        /// Where it stands: `environment` or `env`.
+        key: &'static str,
         /// Its name.
         name: String,
     },
     /// A variable has a value that no process can have in its environment.
     #[error(
-        "the caller's `environment` gives {name:.200} a value with a NUL character (at byte {at}); \
-         leave that variable out, or the character"
+        "the caller's `{key}` gives {name:.200} a value with a NUL character (at byte {at}); leave that \
+         variable out, or the character"
     )]
     Value {
+        /// Where it stands: `environment` or `env`.
+        key: &'static str,
         /// Its name. The value may be a secret, so it is not here.
         name: String,
         /// Where the character stands.
@@ -81,10 +90,11 @@ pub enum CallerError {
 }
 
 impl Caller {
-    /// A variable of the caller's environment.
+    /// A variable of the caller's, as one that was named or as its environment has it.
     pub fn variable(&self, name: &str) -> Option<&str> {
-        self.environment
+        self.named
             .iter()
+            .chain(&self.environment)
             .find(|(key, _)| key == name)
             .map(|(_, value)| value.as_str())
     }
@@ -109,14 +119,16 @@ impl Caller {
             let path = python.clone();
             return Err(CallerError::Python { path });
         }
-        for (name, value) in &self.environment {
+        let named = self.named.iter().map(|it| ("env", it));
+        let all = self.environment.iter().map(|it| ("environment", it));
+        for (key, (name, value)) in named.chain(all) {
             if name.is_empty() || name.contains(['=', '\0']) {
                 let name = name.clone();
-                return Err(CallerError::Name { name });
+                return Err(CallerError::Name { key, name });
             }
             if let Some(at) = value.find('\0') {
                 let name = name.clone();
-                return Err(CallerError::Value { name, at });
+                return Err(CallerError::Value { key, name, at });
             }
         }
         Ok(())
@@ -145,7 +157,20 @@ mod tests {
             limits: None,
             python: Some("python3".into()),
             kernel: None,
+            mode: None,
+            named: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_variable_that_is_named_counts_before_the_environment() {
+        let caller = Caller {
+            named: vec![("A".into(), "named".into())],
+            ..caller()
+        };
+        assert_eq!(caller.variable("A"), Some("named"));
+        assert_eq!(caller.variable("B"), Some(""));
+        assert_eq!(caller.variable("C"), None);
     }
 
     #[test]
@@ -184,6 +209,12 @@ mod tests {
         };
         for name in ["", "=", "A=B", "A\0"] {
             assert!(with(name, "secret").contains(&format!("{name:?}")));
+            let caller = Caller {
+                named: vec![(name.to_owned(), "secret".to_owned())],
+                ..caller()
+            };
+            let fault = caller.check().unwrap_err().to_string();
+            assert!(fault.contains("`env`") && fault.contains(&format!("{name:?}")));
         }
         let fault = with("KEY", "secret\0");
         assert!(fault.contains("gives KEY a value with a NUL character (at byte 6)"));

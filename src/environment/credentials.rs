@@ -3,18 +3,13 @@
 
 /// Names as they are, compared without case.
 const NAMES: &[&str] = &[
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_BASE_URL",
     "ANTHROPIC_TOKEN",
     "AWS_BEARER_TOKEN_BEDROCK",
     "BRAVE_SEARCH_API_KEY",
-    "COHERE_API_KEY",
     "DAYTONA_API_KEY",
-    "DEEPSEEK_API_KEY",
     "EXA_API_KEY",
     "FIRECRAWL_API_KEY",
     "FIRECRAWL_API_URL",
-    "FIREWORKS_API_KEY",
     "GATEWAY_ALLOWED_USERS",
     "GATEWAY_RELAY_DELIVERY_KEY",
     "GATEWAY_RELAY_ID",
@@ -23,34 +18,44 @@ const NAMES: &[&str] = &[
     "GITHUB_APP_ID",
     "GITHUB_APP_INSTALLATION_ID",
     "GITHUB_APP_PRIVATE_KEY_PATH",
-    "GOOGLE_API_KEY",
     "GOOGLE_APPLICATION_CREDENTIALS",
-    "GROQ_API_KEY",
-    "HELICONE_API_KEY",
     "HERMES_DASHBOARD_SESSION_TOKEN",
     "LLM_MODEL",
-    "MISTRAL_API_KEY",
     "MODAL_TOKEN_ID",
     "MODAL_TOKEN_SECRET",
-    "OPENAI_API_BASE",
-    "OPENAI_API_KEY",
-    "OPENAI_BASE_URL",
     "OPENAI_ORGANIZATION",
     "OPENAI_ORG_ID",
-    "OPENROUTER_API_KEY",
     "PARALLEL_API_KEY",
-    "PERPLEXITY_API_KEY",
     "SEARXNG_URL",
     "TAVILY_API_KEY",
     "TAVILY_API_URL",
-    "TOGETHER_API_KEY",
     "VERCEL_OIDC_TOKEN",
     "VERCEL_PROJECT_ID",
     "VERCEL_TEAM_ID",
     "VERCEL_TOKEN",
     "VERTEX_CREDENTIALS_PATH",
-    "XAI_API_KEY",
 ];
+
+/// Providers of models, by which their keys and addresses are called.
+const PROVIDERS: &[&str] = &[
+    "ANTHROPIC",
+    "AZURE_OPENAI",
+    "COHERE",
+    "DEEPSEEK",
+    "FIREWORKS",
+    "GEMINI",
+    "GOOGLE",
+    "GROQ",
+    "HELICONE",
+    "MISTRAL",
+    "OPENAI",
+    "OPENROUTER",
+    "PERPLEXITY",
+    "TOGETHER",
+    "XAI",
+];
+/// What follows the name of a provider.
+const OF_PROVIDERS: &[&str] = &["_API_KEY", "_BASE_URL", "_API_BASE"];
 
 /// Settings of messengers: their beginnings.
 const FAMILIES: &[&str] = &[
@@ -69,11 +74,30 @@ const PATTERNS: &[(&str, &[&str])] = &[
     ("GATEWAY_RELAY_", &["_SECRET", "_KEY", "_TOKEN"]),
 ];
 
+/// Variables by which Warmcell itself tells its processes something; a caller has no say in them.
+const OWN: &[&str] = &[
+    "HERMES_RPC_SOCKET",
+    "HERMES_RPC_TOKEN",
+    "WARMCELL_DROPPED",
+    "WARMCELL_FORKSERVER",
+    "WARMCELL_HIDDEN",
+];
+
+/// Whether a variable of this name never passes from a caller into a kernel, also where it is named on
+/// purpose: a credential of the agent's own, or one of Warmcell's.
+pub fn never_passes(name: &str) -> bool {
+    OWN.contains(&name) || is_provider_credential(name)
+}
+
 /// Whether a variable of this name is a credential of the agent's own: it never passes, also where it
 /// is named on purpose.
 pub fn is_provider_credential(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     NAMES.contains(&name.as_str())
+        || PROVIDERS.iter().any(|provider| {
+            let rest = name.strip_prefix(provider);
+            rest.is_some_and(|rest| OF_PROVIDERS.contains(&rest))
+        })
         || FAMILIES.iter().any(|family| name.starts_with(family))
         || PATTERNS.iter().any(|(beginning, endings)| {
             name.starts_with(beginning) && endings.iter().any(|ending| name.ends_with(ending))
@@ -94,8 +118,16 @@ mod tests {
             "AUXILIARY_VISION_API_KEY",
             "GATEWAY_RELAY_X_TOKEN",
             "GH_TOKEN",
+            "DEEPSEEK_BASE_URL",
+            "GEMINI_API_KEY",
         ] {
-            assert!(is_provider_credential(name), "{name}");
+            assert!(is_provider_credential(name) && never_passes(name), "{name}");
+        }
+        for name in OWN {
+            assert!(
+                never_passes(name) && !is_provider_credential(name),
+                "{name}"
+            );
         }
         for name in [
             "MY_API_TOKEN",
@@ -105,7 +137,10 @@ mod tests {
             "",
             "CLAUDE_CODE_OAUTH_TOKEN",
         ] {
-            assert!(!is_provider_credential(name), "{name}");
+            assert!(
+                !is_provider_credential(name) && !never_passes(name),
+                "{name}"
+            );
         }
     }
 }

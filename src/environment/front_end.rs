@@ -48,6 +48,8 @@ mod tests {
             limits: None,
             python: None,
             kernel: None,
+            mode: None,
+            named: Vec::new(),
         }
     }
 

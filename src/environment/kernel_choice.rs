@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::interpreter::candidates;
 use super::kernelspec_install::PYTHON_OPTION;
 use super::kernelspecs::{InstalledKernelspec, UnknownKernel, foreign_kernel, kernelspecs};
+use super::ladder::candidates;
 use crate::config::{Caller, ForeignKernel};
 use crate::jupyter::{kernelspec_name, substitute};
 

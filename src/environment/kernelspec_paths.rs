@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::interpreter::candidates;
+use super::ladder::candidates;
 use crate::config::Caller;
 
 /// Folders that are looked into at most.
@@ -136,6 +136,8 @@ mod tests {
             limits: None,
             python: None,
             kernel: None,
+            mode: None,
+            named: Vec::new(),
         };
         let shown = |path: PathBuf| {
             let path = path.display().to_string();

@@ -333,6 +333,8 @@ mod tests {
             limits: None,
             python: None,
             kernel: None,
+            mode: None,
+            named: Vec::new(),
         }
     }
 

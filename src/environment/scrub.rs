@@ -3,7 +3,8 @@
 //! A name passes if it is on a short list and no word of it speaks of a secret. Everything else is
 //! dropped, so that a credential under a name that nobody thought of stays outside too.
 
-use super::is_provider_credential;
+use super::dropped::{DroppedNames, Reason};
+use super::never_passes;
 
 /// Variables that a kernel needs to find its files, speak the user's language and reach the net.
 const PASSED: &[&str] = &[
@@ -92,23 +93,50 @@ const HARMLESS_PROGRAMS: &[(&str, &str)] = &[
 /// with commas between. No kernel sees it.
 pub const HIDDEN: &str = "WARMCELL_HIDDEN";
 
-/// A caller's environment, divided.
+/// A variable that holds the [names](DroppedNames::to_text) of what was taken out of an environment
+/// before. No kernel sees it.
+pub const DROPPED: &str = "WARMCELL_DROPPED";
+
+/// An environment, divided.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Scrubbed {
     /// Variables that pass, in the order in which they came.
     pub kept: Vec<(String, String)>,
-    /// Names (never values) of those that do not, in the order in which they came.
-    pub dropped: Vec<String>,
-    /// Those of them whose names speak of a secret, with their values: what a reader must not see.
+    /// Those that do not, in the order in which they came.
+    pub dropped: Vec<Dropped>,
+    /// Variables whose names speak of a secret, with their values, whether they pass or not: what a
+    /// reader must not see.
     pub secrets: Vec<(String, String)>,
+}
+
+/// A variable that does not pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// Its name, never its value.
+    pub name: String,
+    /// Why.
+    pub reason: Reason,
 }
 
 impl std::fmt::Debug for Scrubbed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Scrubbed")
-            .field("kept", &self.kept)
+            .field("kept", &self.kept.len())
             .field("dropped", &self.dropped)
             .finish_non_exhaustive()
+    }
+}
+
+impl Scrubbed {
+    /// The names of what does not pass, with the reasons.
+    pub fn dropped_names(&self) -> DroppedNames {
+        let mut names = DroppedNames::default();
+        for Dropped { name, reason } in &self.dropped {
+            if ![HIDDEN, DROPPED].contains(&name.as_str()) {
+                names.add(name, *reason, has_secret_word(name));
+            }
+        }
+        names
     }
 }
 
@@ -122,43 +150,57 @@ pub fn scrub(variables: impl IntoIterator<Item = (String, String)>) -> Scrubbed 
 }
 
 /// The same, and variables that were named on purpose pass too; but never the agent's own credentials
-/// ([`is_provider_credential`]), and never what cannot be a variable.
+/// ([`never_passes`]), and never what cannot be a variable.
 pub fn scrub_but(
     variables: impl IntoIterator<Item = (String, String)>,
     named: &[String],
 ) -> Scrubbed {
     let mut scrubbed = Scrubbed::default();
     for (name, value) in variables {
-        let on_purpose = named.contains(&name)
-            && !is_provider_credential(&name)
-            && !name.contains(['=', '\0'])
-            && !value.contains('\0');
-        if on_purpose || passes(&name, &value) {
-            scrubbed.kept.push((name, value));
-        } else {
+        let is_secret = has_secret_word(&name);
+        if let Some(reason) = fate(&name, &value, named) {
             // What follows such a sign may be a value.
             let shown = name.split(['=', '\0']).next().unwrap_or_default();
-            scrubbed.dropped.push(shown.to_owned());
-            if has_secret_word(&name) {
+            scrubbed.dropped.push(Dropped {
+                name: shown.to_owned(),
+                reason,
+            });
+            if is_secret {
                 scrubbed.secrets.push((name, value));
             }
+            continue;
         }
+        if is_secret {
+            scrubbed.secrets.push((name.clone(), value.clone()));
+        }
+        scrubbed.kept.push((name, value));
     }
     scrubbed
 }
 
-fn passes(name: &str, value: &str) -> bool {
-    if name.contains(['=', '\0']) || value.contains('\0') || has_secret_word(name) {
-        return false;
+/// Why a variable does not pass; `None` if it does.
+fn fate(name: &str, value: &str, named: &[String]) -> Option<Reason> {
+    if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+        return Some(Reason::NoVariable);
+    }
+    if never_passes(name) {
+        return Some(Reason::NeverPasses);
+    }
+    if named.iter().any(|it| it == name) {
+        return None;
+    }
+    if has_secret_word(name) {
+        return Some(Reason::Secret);
     }
     if is_proxy(name) {
         // Wherever the sign stands: a password may hold the slash that seems to end the user part.
-        return !value.contains('@');
+        return value.contains('@').then_some(Reason::ProxyWithUser);
     }
-    PASSED.contains(&name)
+    let is_listed = PASSED.contains(&name)
         || PASSED_FAMILIES
             .iter()
-            .any(|family| name.starts_with(family))
+            .any(|family| name.starts_with(family));
+    (!is_listed).then_some(Reason::NotListed)
 }
 
 fn is_proxy(name: &str) -> bool {
@@ -168,7 +210,7 @@ fn is_proxy(name: &str) -> bool {
 }
 
 /// Whether a word of the name is one that names secrets.
-fn has_secret_word(name: &str) -> bool {
+pub(super) fn has_secret_word(name: &str) -> bool {
     let is_secret = |word: &str| {
         let singular = word.strip_suffix(['s', 'S']).unwrap_or(word);
         SECRET_WORDS.iter().any(|secret| {

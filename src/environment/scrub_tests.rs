@@ -53,7 +53,7 @@ const KEPT: &[(&str, &str)] = &[
     ("CUDA_TOKENIZER", "x"),
 ];
 
-const DROPPED: &[(&str, &str)] = &[
+const OUTSIDE: &[(&str, &str)] = &[
     // Secret words, in families that pass too.
     ("OPENAI_API_KEY", "s"),
     ("XDG_API_KEY", "s"),
@@ -115,13 +115,27 @@ fn owned(variables: &[(&str, &str)]) -> Vec<(String, String)> {
         .collect()
 }
 
+fn names(scrubbed: &Scrubbed) -> Vec<&str> {
+    scrubbed.dropped.iter().map(|it| it.name.as_str()).collect()
+}
+
 #[test]
 fn each_variable_has_its_fate() {
-    let all = owned(KEPT).into_iter().chain(owned(DROPPED));
+    let all = owned(KEPT).into_iter().chain(owned(OUTSIDE));
     let scrubbed = scrub(all);
     assert_eq!(scrubbed.kept, owned(KEPT));
-    let names: Vec<&str> = DROPPED.iter().map(|(name, _)| *name).collect();
-    assert_eq!(scrubbed.dropped, names);
+    let expected: Vec<&str> = OUTSIDE.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names(&scrubbed), expected);
+    let why = |name: &str| scrubbed.dropped_names().reason(name);
+    for (name, reason) in [
+        ("XDG_API_KEY", Reason::Secret),
+        ("OPENAI_API_KEY", Reason::NeverPasses),
+        ("AWS_PROFILE", Reason::NotListed),
+        ("FTP_PROXY", Reason::ProxyWithUser),
+    ] {
+        assert_eq!(why(name), Some(reason), "{name}");
+    }
+    assert_eq!(why("PATH"), None);
 }
 
 #[test]
@@ -133,7 +147,9 @@ fn impossible_variables_are_dropped_and_show_no_value() {
         ("HOME", "a\0b"),
     ]));
     assert_eq!(scrubbed.kept, []);
-    assert_eq!(scrubbed.dropped, ["PATH", "XDG_A", "", "HOME"]);
+    assert_eq!(names(&scrubbed), ["PATH", "XDG_A", "", "HOME"]);
+    let all_alike = |it: &Dropped| it.reason == Reason::NoVariable;
+    assert!(scrubbed.dropped.iter().all(all_alike));
 }
 
 #[test]
@@ -190,9 +206,16 @@ fn what_is_named_on_purpose_passes_but_for_what_never_does() {
         .collect();
     assert_eq!(kept, ["MY_TOKEN", "FOO", "LANG"]);
     assert_eq!(
-        scrubbed.dropped,
+        names(&scrubbed),
         ["my_token", "OTHER", "OPENAI_API_KEY", "A", "NUL"]
     );
+    // What passes is masked all the same.
+    let secrets: Vec<&str> = scrubbed
+        .secrets
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(secrets, ["MY_TOKEN", "my_token", "OPENAI_API_KEY"]);
 }
 
 proptest! {

@@ -1,5 +1,6 @@
 //! Makes the result of a cell: what became of it, of its kernel, and the text a reader sees.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::ended::Ended;
@@ -8,6 +9,7 @@ use super::{
     BackgroundOutput, BesideStreams, CellRun, ErrorClass, How, KernelReport, Loss, Outcome, Raised,
     ReportedState, Status, Successor,
 };
+use crate::environment::DroppedNames;
 use crate::jupyter::ReplyStatus;
 use crate::output::plain;
 use crate::words::{agreeing, counted};
@@ -42,6 +44,8 @@ pub struct Story {
     pub background: Option<BackgroundOutput>,
     /// Sentences for the caller.
     pub warnings: Vec<String>,
+    /// Which variables of the caller's its kernel does not see, and why.
+    pub dropped: Arc<DroppedNames>,
 }
 
 /// Makes the result.

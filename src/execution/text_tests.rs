@@ -45,6 +45,7 @@ fn story() -> Story {
         successor: Successor::Started,
         background: None,
         warnings: Vec::new(),
+        dropped: Arc::default(),
     }
 }
 

@@ -1,14 +1,16 @@
-//! Where sockets and staged files live: private folders with short paths, and what becomes of those
+//! Where sockets, staged files and kernels in strict mode live: private folders, and what becomes of those
 //! whose maker is gone.
 
 mod address;
 mod claim;
 mod doors;
 mod private;
+mod scratch;
 mod sockets;
 
 pub use address::ServerAddress;
 pub(crate) use claim::{Claim, is_random_name, sweep};
 pub use doors::{FolderLock, SERVER_SOCKET, ServerLock, door_folders, doors_in};
 pub use private::{is_private, make_private, private_bases, private_folder};
+pub use scratch::{Scratch, ScratchError, ScratchFolder};
 pub use sockets::{FolderError, OwnFolder, socket_folder};

@@ -20,8 +20,9 @@ use super::question::Question;
 use super::running::{EXECUTE_REPLY, Running, answered};
 use super::sink::BetweenCells;
 use super::{Death, Ending, Escalation, FrameBudget, Pressure, SharedSink};
+use crate::folders::ScratchFolder;
 use crate::jupyter::{Channel, InputRequest};
-use crate::process::{Foreground, InterruptPage, PipeReader, StartTick};
+use crate::process::{Foreground, InterruptPage, PipeReader, StartTick, in_a_thread};
 use crate::provisioner::{KernelExit, KernelProcess, ProvisionedKernel};
 
 /// Bytes read from a pipe at a time: what a pipe holds.
@@ -68,6 +69,8 @@ pub(super) struct Actor {
     /// The end is asked for; by then it must have come.
     pub(super) shutdown: Option<(Instant, Option<SharedSink>)>,
     pub(super) buffer: Box<[u8]>,
+    /// Its own working directory: goes when all is gone that may be in it.
+    scratch: Option<ScratchFolder>,
 }
 
 /// Why the loop ends.
@@ -108,6 +111,7 @@ impl Actor {
             interrupt: None,
             told_end: None,
             shutdown: None,
+            scratch: started.scratch,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
         })
     }
@@ -128,6 +132,10 @@ impl Actor {
                 survivors,
                 "a kernel left processes behind"
             );
+        }
+        if let Some(folder) = self.scratch.take() {
+            // Where there is no thread to be had it goes with the manager.
+            drop(in_a_thread(move || drop(folder)).await);
         }
         self.cleared.send_replace(Some(survivors));
     }

@@ -1,6 +1,6 @@
 //! How the rest of the house talks to a kernel.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -131,6 +131,7 @@ struct Shared {
     interpreter: Interpreter,
     choice: Option<String>,
     info: Option<Box<RawValue>>,
+    scratch: Option<PathBuf>,
 }
 
 impl Kernel {
@@ -161,6 +162,7 @@ impl Kernel {
             interpreter: started.interpreter.clone(),
             choice: started.choice.clone(),
             info: started.info.clone(),
+            scratch: started.scratch.as_ref().map(|it| it.path().to_owned()),
         }));
         let actor = Actor::new(
             started,
@@ -391,6 +393,11 @@ impl Kernel {
     /// For the caller, if a Python that was named would not do and this one was taken instead.
     pub fn choice(&self) -> Option<&str> {
         self.0.choice.as_deref()
+    }
+
+    /// Its working directory at the start, if that is one of its own, which goes with it.
+    pub fn scratch(&self) -> Option<&Path> {
+        self.0.scratch.as_deref()
     }
 
     /// What a kernel that is not ours says of itself: the content of its `kernel_info_reply`.

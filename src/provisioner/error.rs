@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::environment::Candidate;
+use crate::environment::{Candidate, Source, Unusable};
+use crate::folders::ScratchError;
 use crate::process::ProcessError;
 use crate::python_source::StageError;
 
@@ -70,6 +71,9 @@ pub enum ProvisionError {
     /// The Python half could not be unpacked.
     #[error(transparent)]
     Stage(#[from] StageError),
+    /// No working directory could be had for a kernel in strict mode.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
     /// Processes or descriptors could not be made.
     #[error(transparent)]
     Process(#[from] ProcessError),
@@ -81,9 +85,9 @@ pub struct Rejected {
     /// The program.
     pub path: PathBuf,
     /// What named it.
-    pub source: &'static str,
+    pub source: Source,
     /// Why it would not do.
-    pub reason: String,
+    pub reason: Unusable,
 }
 
 fn describe_rejected(rejected: &[Rejected]) -> String {
@@ -91,7 +95,14 @@ fn describe_rejected(rejected: &[Rejected]) -> String {
     if rejected.is_empty() {
         return format!("no Python found: there is no python3 on PATH; {ADVICE}");
     }
-    format!("no usable Python: {}; {ADVICE}", list(rejected))
+    let of_session = rejected.iter().any(|it| it.source == Source::Session);
+    let advice = if of_session {
+        "put it back, or reset the session: its next kernel has the Python that its caller's \
+         circumstances say by then"
+    } else {
+        ADVICE
+    };
+    format!("no usable Python: {}; {advice}", list(rejected))
 }
 
 fn list(rejected: &[Rejected]) -> String {

@@ -62,6 +62,7 @@ impl JobRunner for ForkedJobs {
             umask: self.umask,
             limits: self.limits.clone(),
             env: spec.environment.into_iter().collect(),
+            own: Arc::default(),
         };
         let forking = kernel.server().fork(order, vec![write, status_end]).await;
         let supervisor = forking.map_err(|error| match error {

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::ProvisionError;
 use super::conversation::{Reader, log_printed, write_orders};
 use super::forkserver::Forkserver;
 use super::messages::{PROTOCOL, Report};
-use crate::environment::Interpreter;
+use crate::environment::{Interpreter, Unusable};
 use crate::ids::random_hex;
 use crate::output::Tail;
 use crate::process::{
@@ -22,8 +22,6 @@ use crate::process::{
 };
 use crate::python_source::{BOOT_FILE, TOO_OLD};
 
-/// How long an interpreter may take until its forkserver says hello.
-const START_DEADLINE: Duration = Duration::from_secs(10);
 /// How long its last words are waited for when it ended before that.
 const LAST_WORDS_DEADLINE: Duration = Duration::from_secs(1);
 /// Orders that may wait to be sent.
@@ -37,12 +35,14 @@ const MARKER_NAME: &str = "WARMCELL_FORKSERVER";
 #[derive(Debug, Clone)]
 pub(super) struct ForkserverSpec {
     pub(super) program: PathBuf,
+    /// How long it may take until its forkserver says hello.
+    pub(super) patience: Duration,
     /// The part of the environment that only a fresh interpreter can take over.
     pub(super) environment: Vec<(String, String)>,
     /// The unpacked sources.
     pub(super) sources: PathBuf,
-    /// The folder of sockets that it removes when the manager is gone.
-    pub(super) sockets: PathBuf,
+    /// The folder of sockets, and others, that it removes when the manager is gone.
+    pub(super) folders: Vec<PathBuf>,
     /// Whether this process adopts its orphans.
     pub(super) adopts: bool,
 }
@@ -51,7 +51,7 @@ pub(super) struct ForkserverSpec {
 #[derive(Debug)]
 pub(super) enum StartFailure {
     /// This interpreter will not do; the next may.
-    Unusable(String),
+    Unusable(Unusable),
     /// It is not the interpreter's fault.
     Fault(ProvisionError),
 }
@@ -119,10 +119,10 @@ pub(super) async fn start(spec: ForkserverSpec) -> Result<Arc<Forkserver>, Start
     }
     let program = Program {
         program: spec.program.clone(),
-        arguments: vec![
-            spec.sources.join(BOOT_FILE).into(),
-            spec.sockets.clone().into(),
-        ],
+        arguments: std::iter::once(spec.sources.join(BOOT_FILE))
+            .chain(spec.folders.iter().cloned())
+            .map(OsString::from)
+            .collect(),
         environment,
         directory: spec.sources.clone(),
     };
@@ -135,7 +135,13 @@ pub(super) async fn start(spec: ForkserverSpec) -> Result<Arc<Forkserver>, Start
         },
     )
     .map_err(|error| match error {
-        ProcessError::Spawn { .. } => StartFailure::Unusable(error.to_string()),
+        ProcessError::Spawn { ref source, .. }
+            if source.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            let why = source.to_string();
+            StartFailure::Unusable(Unusable::NotExecutable { why })
+        }
+        ProcessError::Spawn { .. } => broken(error.to_string()),
         // Another interpreter could not be started either.
         other => other.into(),
     })?;
@@ -146,20 +152,24 @@ pub(super) async fn start(spec: ForkserverSpec) -> Result<Arc<Forkserver>, Start
         adopts: spec.adopts,
     };
     let (interpreter, supervises) =
-        match timeout(START_DEADLINE, hello(&control, &mut printed)).await {
+        match timeout(spec.patience, hello(&control, &mut printed)).await {
             Ok(Ok(hello)) => hello,
             Ok(Err(fault)) => {
-                return Err(explain(fault, candidate.process.as_mut(), &mut printed).await);
+                let told = explain(fault, candidate.process.as_mut(), &mut printed).await;
+                let relocated = match told {
+                    Unusable::Broken { .. } => Unusable::relocated(&spec.program),
+                    _ => None,
+                };
+                return Err(StartFailure::Unusable(relocated.unwrap_or(told)));
             }
             Err(_elapsed) => {
-                let waited = START_DEADLINE.as_secs();
-                return Err(StartFailure::Unusable(format!(
-                    "did not answer within {waited} s"
-                )));
+                let seconds = spec.patience.as_secs();
+                return Err(StartFailure::Unusable(Unusable::Hangs { seconds }));
             }
         };
+    let interpreter = named(interpreter, &spec.program);
     let Some(process) = candidate.process.take() else {
-        return Err(StartFailure::Unusable("is gone".to_owned()));
+        return Err(broken("is gone".to_owned()));
     };
     let (orders, queue) = mpsc::channel(QUEUED_ORDERS);
     let control = Arc::new(control);
@@ -182,6 +192,18 @@ pub(super) async fn start(spec: ForkserverSpec) -> Result<Arc<Forkserver>, Start
     };
     tokio::spawn(reader.run(control));
     Ok(server)
+}
+
+fn broken(how: String) -> StartFailure {
+    StartFailure::Unusable(Unusable::Broken { how })
+}
+
+/// One that does not know its own program is known by the one that was started.
+fn named(mut interpreter: Interpreter, program: &Path) -> Interpreter {
+    if interpreter.executable.as_os_str().is_empty() {
+        program.clone_into(&mut interpreter.executable);
+    }
+    interpreter
 }
 
 /// Waits for the first message. What the interpreter prints meanwhile is taken: one that prints
@@ -232,9 +254,9 @@ async fn explain(
     fault: Option<String>,
     process: Option<&mut Spawned>,
     printed: &mut Printed,
-) -> StartFailure {
-    if let Some(fault) = fault {
-        return StartFailure::Unusable(fault);
+) -> Unusable {
+    if let Some(how) = fault {
+        return Unusable::Broken { how };
     }
     let ended = async {
         match process {
@@ -248,17 +270,16 @@ async fn explain(
     };
     let words = printed.last_words();
     let code = status.and_then(|status| status.code());
-    let reason = if code == Some(TOO_OLD) {
-        let version = words.trim();
-        format!("{version} is too old, 3.8 is the oldest that will do")
-    } else {
-        let ended = status.map_or_else(|| "closed its socket".to_owned(), |it| it.to_string());
-        match words.trim() {
-            "" => format!("did not start: {ended}"),
-            words => format!("did not start: {ended}; it said: {words}"),
-        }
+    if code == Some(TOO_OLD) {
+        let version = words.trim().to_owned();
+        return Unusable::TooOld { version };
+    }
+    let ended = status.map_or_else(|| "closed its socket".to_owned(), |it| it.to_string());
+    let how = match words.trim() {
+        "" => format!("did not start: {ended}"),
+        words => format!("did not start: {ended}; it said: {words}"),
     };
-    StartFailure::Unusable(reason)
+    Unusable::Broken { how }
 }
 
 /// What an interpreter prints before its forkserver says hello.

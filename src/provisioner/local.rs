@@ -18,8 +18,9 @@ use super::forked_job::ForkedJobs;
 use super::forkserver::Forkserver;
 use super::forkserver_start::{ForkserverSpec, StartFailure, start};
 use super::messages::{ForkOrder, LimitsOrder};
+use super::start_environment::start_environment;
 use super::{KernelRequest, ProvisionError, ProvisionedKernel, Provisioner, Rejected};
-use crate::environment::Candidate;
+use crate::environment::{Candidate, Identity, Unusable};
 use crate::process::{in_a_thread, nofile_limits};
 use crate::python_source::Sources;
 
@@ -27,6 +28,10 @@ use crate::python_source::Sources;
 const SILENT: Duration = Duration::from_millis(50);
 /// Silent for so long, and it is killed.
 const DEAF: Duration = Duration::from_secs(2);
+/// How long a Python may take until its forkserver says hello, where another is tried after it.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// And where none is.
+const LAST_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a new forkserver may take to fork.
 const FORK_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -37,6 +42,9 @@ pub struct LocalOptions {
     pub sources: Arc<Sources>,
     /// The folder of sockets, removed by a forkserver when the manager is gone.
     pub sockets: PathBuf,
+    /// Folders of this manager's that a forkserver removes too, with all that is in them, when the manager
+    /// is gone and did not say so.
+    pub scratch: Vec<PathBuf>,
     /// Whether this process adopts orphans.
     pub adopt_orphans: bool,
     /// The limits on descriptors of kernels that are to have no others, `[soft, hard]`, -1 for none.
@@ -54,8 +62,20 @@ type Slot = Arc<tokio::sync::Mutex<SlotState>>;
 #[derive(Debug, Default)]
 struct SlotState {
     server: Option<Arc<Forkserver>>,
-    /// When the last start failed, and why.
-    failed: Option<(Instant, String)>,
+    /// The files that it was started from, as they were then.
+    stands_on: Vec<(PathBuf, Identity)>,
+    /// When the last start failed, and why. It is tried again by whoever asks later.
+    failed: Option<(Instant, Unusable)>,
+}
+
+impl SlotState {
+    /// The forkserver, if it can be used and its Python is the one that is there now: an environment may
+    /// have been made anew, or its Python be another version.
+    fn current(&self) -> Option<&Arc<Forkserver>> {
+        let server = self.server.as_ref().filter(|server| server.is_usable())?;
+        let same = |(path, identity): &(PathBuf, Identity)| Identity::of(path) == *identity;
+        self.stands_on.iter().all(same).then_some(server)
+    }
 }
 
 /// Starts kernels on this machine.
@@ -111,12 +131,7 @@ impl LocalProvisioner {
 
     /// A forkserver for the first candidate that will do.
     pub(super) async fn server(&self, request: &KernelRequest) -> Result<Served, ProvisionError> {
-        let start_environment: Vec<(String, String)> = request
-            .environment
-            .iter()
-            .filter(|(name, _)| only_at_start(name))
-            .cloned()
-            .collect();
+        let start_environment = start_environment(&request.environment);
         let mut rejected = Vec::new();
         for candidate in &request.candidates {
             match self.server_for(candidate, &start_environment).await {
@@ -128,7 +143,7 @@ impl LocalProvisioner {
                 Err(StartFailure::Unusable(reason)) => {
                     tracing::info!(
                         path = %candidate.path.display(),
-                        source = candidate.source,
+                        source = %candidate.source,
                         %reason,
                         "a Python was passed over"
                     );
@@ -137,7 +152,7 @@ impl LocalProvisioner {
                         source: candidate.source,
                         reason,
                     });
-                    if candidate.explicit {
+                    if candidate.source.is_explicit() {
                         break;
                     }
                 }
@@ -146,7 +161,7 @@ impl LocalProvisioner {
         Err(ProvisionError::NoInterpreter { rejected })
     }
 
-    async fn server_for(
+    pub(super) async fn server_for(
         &self,
         candidate: &Candidate,
         environment: &[(String, String)],
@@ -156,19 +171,34 @@ impl LocalProvisioner {
         let place = Arc::clone(self.servers().entry(key).or_default());
         // One start at a time for each key: parallel first calls get one forkserver.
         let mut slot = place.lock().await;
-        if let Some(server) = slot.server.as_ref().filter(|server| server.is_usable()) {
+        if let Some(server) = slot.current() {
             return Ok(Arc::clone(server));
         }
         if let Some((_, reason)) = slot.failed.as_ref().filter(|(at, _)| *at >= asked) {
             // It was tried while we waited; an interpreter that hangs costs its time once.
             return Err(StartFailure::Unusable(reason.clone()));
         }
+        let (path, is_explicit) = (&candidate.path, candidate.source.is_explicit());
+        let unusable = Unusable::by_sight(path).or_else(|| {
+            // Whoever asks for it by name may know better.
+            let by_name = is_explicit;
+            (!by_name).then(|| Unusable::relocated(path)).flatten()
+        });
+        if let Some(reason) = unusable {
+            return Err(StartFailure::Unusable(reason));
+        }
+        // As it is before it runs: what changes meanwhile is noticed the next time.
+        let identity = Identity::of(path);
         let sources = self.sources().await?;
         let starting = start(ForkserverSpec {
-            program: candidate.path.clone(),
+            program: path.clone(),
+            patience: if is_explicit { LAST_PATIENCE } else { PATIENCE },
             environment: environment.to_vec(),
             sources,
-            sockets: self.options.sockets.clone(),
+            folders: std::iter::once(&self.options.sockets)
+                .chain(&self.options.scratch)
+                .cloned()
+                .collect(),
             adopts: self.options.adopt_orphans,
         });
         let started = tokio::select! {
@@ -181,10 +211,13 @@ impl LocalProvisioner {
         let server = started?;
         slot.server = Some(Arc::clone(&server));
         // A session that lives asks for the interpreter itself, whatever had led to it.
-        let own = (
-            server.interpreter().executable.clone(),
-            environment.to_vec(),
-        );
+        let executable = server.interpreter().executable.clone();
+        slot.stands_on = vec![(path.clone(), identity)];
+        if executable != *path {
+            let identity = Identity::of(&executable);
+            slot.stands_on.push((executable.clone(), identity));
+        }
+        let own = (executable, environment.to_vec());
         self.servers()
             .entry(own)
             .or_insert_with(|| Arc::clone(&place));
@@ -242,6 +275,7 @@ impl LocalProvisioner {
             process: forked,
             jobs: Arc::new(jobs),
             info: None,
+            scratch: None,
         }
     }
 
@@ -269,6 +303,7 @@ impl LocalProvisioner {
             umask: request.umask,
             limits: self.limits_of(request),
             env: request.environment.iter().cloned().collect(),
+            own: Arc::clone(&request.own_variables),
         }
     }
 }
@@ -341,38 +376,5 @@ fn is_gone<T>(answer: &Result<T, ProvisionError>) -> bool {
 fn closing() -> ProvisionError {
     ProvisionError::ForkserverGone {
         reason: "was not started: the manager is shutting down".to_owned(),
-    }
-}
-
-/// Whether a variable counts only when an interpreter starts: a forked kernel cannot take it over,
-/// so it is part of what tells forkservers apart.
-fn only_at_start(name: &str) -> bool {
-    const PREFIXES: [&str; 5] = ["PYTHON", "LD_", "LC_", "OMP_", "MALLOC_"];
-    // A start wrapper of the interpreter finds it by PATH and HOME, and so does the user's own
-    // package folder. Unbuffered output would make print-heavy cells three times slower.
-    const NAMES: [&str; 5] = ["LANG", "LANGUAGE", "PATH", "HOME", "TZ"];
-    name != "PYTHONUNBUFFERED"
-        && (NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::only_at_start;
-
-    #[test]
-    fn what_a_fork_cannot_change_tells_forkservers_apart() {
-        for name in [
-            "PYTHONPATH",
-            "PYTHONHASHSEED",
-            "LD_LIBRARY_PATH",
-            "LC_ALL",
-            "LANG",
-            "PATH",
-        ] {
-            assert!(only_at_start(name), "{name}");
-        }
-        for name in ["PYTHONUNBUFFERED", "HERMES_HOME", "VIRTUAL_ENV", "MY_LANG"] {
-            assert!(!only_at_start(name), "{name}");
-        }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -78,6 +79,18 @@ pub(super) struct ForkOrder {
     #[serde(flatten)]
     pub(super) limits: LimitsOrder,
     pub(super) env: BTreeMap<String, String>,
+    /// Names of variables that the forkserver itself never has.
+    #[serde(skip_serializing_if = "is_empty")]
+    #[serde(serialize_with = "as_list")]
+    pub(super) own: Arc<Vec<String>>,
+}
+
+fn as_list<S: Serializer>(names: &Arc<Vec<String>>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(names.iter())
+}
+
+fn is_empty(names: &Arc<Vec<String>>) -> bool {
+    names.is_empty()
 }
 
 /// What a process may take of the system.

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::{JobRunner, ProvisionError};
 use crate::config::{ForeignKernel, ProcessLimits};
 use crate::environment::{Candidate, Interpreter};
+use crate::folders::ScratchFolder;
 use crate::process::{Foreground, InterruptPage, PipeReader};
 
 /// The kernel that is wanted.
@@ -20,6 +21,9 @@ pub struct KernelRequest {
     pub candidates: Vec<Candidate>,
     /// The kernel's whole environment, already scrubbed.
     pub environment: Arc<Vec<(String, String)>>,
+    /// Names of variables that are for this session alone, because somebody let them through for it:
+    /// no process that other sessions' kernels are forked from ever has them.
+    pub own_variables: Arc<Vec<String>>,
     /// Its working directory.
     pub cwd: PathBuf,
     /// Its file mode creation mask.
@@ -53,6 +57,9 @@ pub struct ProvisionedKernel {
     pub choice: Option<String>,
     /// What a kernel that is not ours says of itself: the content of its `kernel_info_reply`.
     pub info: Option<Box<RawValue>>,
+    /// Its working directory, if it has one of its own: removed when the kernel and all that it has
+    /// started are gone. The one who asked for the kernel puts it there.
+    pub scratch: Option<ScratchFolder>,
 }
 
 /// How a kernel's process ended.

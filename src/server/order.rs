@@ -13,7 +13,7 @@ use super::kernel_order::KernelOrder;
 use super::keys::Keys;
 use super::limits::{LimitsOrder, NiceOrder};
 use super::wire::seconds;
-use crate::config::{Caller, Limits, ProcessLimits, parse_wait};
+use crate::config::{Caller, Limits, Mode, ProcessLimits, parse_wait};
 use crate::session::{Cell, Policy};
 use crate::tools::Grant;
 
@@ -45,6 +45,8 @@ const CALLER_KEYS: &[&str] = &[
     "python",
     "kernel",
     "directory",
+    "mode",
+    "env",
 ];
 /// The largest window that can be asked for, in bytes.
 const MOST_WINDOW: u32 = 10_000_000;
@@ -177,6 +179,13 @@ pub struct CallerOrder {
     /// A directory that was named, whatever the caller's own is; relative to that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
+    /// In which folder and with which Python; left out, as the manager's settings say, or the session's
+    /// kernels are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Variables that were named on purpose, name and value of each: they pass.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<(String, String)>,
 }
 
 impl CallerOrder {
@@ -194,6 +203,8 @@ impl CallerOrder {
             python: keys.text("python")?.map(PathBuf::from),
             kernel: keys.shape("kernel")?,
             directory: keys.text("directory")?.map(PathBuf::from),
+            mode: keys.word("mode", &Mode::NAMES, "\"project\" or \"strict\"")?,
+            env: keys.environment("env")?.unwrap_or_default(),
         })
     }
 
@@ -210,6 +221,8 @@ impl CallerOrder {
             limits,
             python: self.python.clone(),
             kernel: self.kernel.as_ref().and_then(KernelOrder::found).cloned(),
+            mode: self.mode,
+            named: self.env.clone(),
         }
     }
 }

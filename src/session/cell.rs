@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{Caller, CallerError, LimitError, Limits, Policy};
+use crate::environment::{CredentialError, refuse_credentials};
 use crate::execution::Wishes;
 use crate::tools::{Grant, ToolTable, UnknownTools};
 
@@ -32,10 +33,11 @@ pub struct Cell {
     pub max_stdout_bytes: Option<usize>,
     /// Who hands it over; the session's first caller if none. The kernel goes to the caller's
     /// directory if that is not the one of the caller before. An interpreter that the caller names
-    /// replaces the kernel if it is another one; a reset takes all from the caller. Anything else of
-    /// the environment stays what it was when the kernel was started.
+    /// replaces the kernel if it is another one, and so does another mode; a reset takes all from the
+    /// caller. Anything else of the environment stays what it was when the kernel was started.
     pub caller: Option<Arc<Caller>>,
-    /// Where it is to run, whatever the caller's directory is; relative to that.
+    /// Where it is to run, whatever the caller's directory is; relative to that. In strict mode the
+    /// kernel's own folder is the only place, and a cell that names another is refused.
     pub directory: Option<PathBuf>,
     /// What a front end wants of it beyond its code.
     pub wishes: Wishes,
@@ -126,6 +128,7 @@ impl Cell {
         tools.check(&self.grant)?;
         if let Some(caller) = &self.caller {
             caller.check()?;
+            refuse_credentials(caller)?;
             let named = caller.kernel.as_ref().filter(|it| it.is_another_language());
             if let Some(kernel) = named.filter(|_| self.grant.names_some()) {
                 let (kernel, language) = (kernel.name.clone(), kernel.language.clone());
@@ -177,6 +180,9 @@ pub enum CellError {
     /// Its caller's circumstances will not do.
     #[error(transparent)]
     Caller(#[from] CallerError),
+    /// Its caller has named a variable that never passes.
+    #[error(transparent)]
+    Credential(#[from] CredentialError),
     /// Its directory is named by an empty path.
     #[error("the `directory` of the cell is empty; leave it out, or name one")]
     NoDirectory,

@@ -79,6 +79,7 @@ impl Worker {
             successor,
             background: background.told(),
             warnings,
+            dropped: Arc::clone(self.keeper.starter.dropped()),
         };
         outcome_of(run, story)
     }

@@ -2,6 +2,7 @@
 
 use super::NameError;
 use crate::config::CallerError;
+use crate::environment::CredentialError;
 use crate::execution::ErrorClass;
 use crate::folders::FolderError;
 use crate::process::ProcessError;
@@ -17,6 +18,9 @@ pub enum SessionError {
     /// A session cannot be opened for such a caller.
     #[error(transparent)]
     Caller(#[from] CallerError),
+    /// A caller has named a variable that never passes.
+    #[error(transparent)]
+    Credential(#[from] CredentialError),
     /// No folder for sockets.
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -38,7 +42,7 @@ impl SessionError {
     /// Its kind, as in a result.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Name(_) | Self::Caller(_) => ErrorClass::Usage,
+            Self::Name(_) | Self::Caller(_) | Self::Credential(_) => ErrorClass::Usage,
             _ => ErrorClass::Unavailable,
         }
     }

@@ -2,16 +2,17 @@
 //!
 //! A kernel goes to the directory in which its latest caller is. It keeps the environment and the
 //! interpreter with which it was started: what another caller has in their place is told, once. Only
-//! an interpreter that is asked for by name, and a reset, take over from a later caller.
+//! an interpreter or a mode that is asked for, and a reset, take over from a later caller.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Cell;
-use crate::config::Caller;
+use crate::config::{Caller, Mode};
 use crate::environment::{Interpreter, candidates};
 use crate::execution::{How, LossReason};
+use crate::words::agreeing;
 
 /// Variables whose difference changes what a cell finds.
 const TOLD: [&str; 3] = ["VIRTUAL_ENV", "CONDA_PREFIX", "PATH"];
@@ -19,6 +20,8 @@ const TOLD: [&str; 3] = ["VIRTUAL_ENV", "CONDA_PREFIX", "PATH"];
 const VALUE_CHARS: usize = 200;
 /// Entries of a PATH that a sentence names; the rest is counted.
 const MOST_ENTRIES: usize = 3;
+/// Variables that a sentence names.
+const MOST_NAMED: usize = 10;
 /// Values that are remembered as told; beyond that the oldest is forgotten, and told again.
 const MOST_TOLD: usize = 64;
 /// Ways to name one interpreter that are remembered.
@@ -30,6 +33,8 @@ pub(super) struct Following {
     origin: Arc<Caller>,
     /// The caller of the latest cell that ran.
     latest: Arc<Caller>,
+    /// The mode of the session's kernels.
+    mode: Mode,
     /// Other names of the interpreter in force.
     known: Vec<PathBuf>,
     /// What was told of other callers' variables.
@@ -61,6 +66,10 @@ pub(super) struct Anew {
     python: Option<PathBuf>,
     /// The kernel that is not ours and was asked for.
     pub(super) kernel: Option<String>,
+    /// Its mode.
+    pub(super) mode: Mode,
+    /// Whether another mode than before was asked for.
+    pub(super) other_mode: bool,
 }
 
 impl Step {
@@ -83,12 +92,14 @@ impl Step {
 }
 
 impl Following {
-    pub(super) fn new(first: &Caller) -> Self {
+    /// Follows the first caller; its kernels have this mode.
+    pub(super) fn new(first: &Caller, mode: Mode) -> Self {
         let first = Arc::new(first.clone());
         Self {
             latest: Arc::clone(&first),
             known: named_python(&first).into_iter().collect(),
             origin: first,
+            mode,
             told: Vec::new(),
         }
     }
@@ -110,24 +121,31 @@ impl Following {
             return Step::default();
         }
         let here = cell.caller.as_ref().unwrap_or(&self.latest);
+        let wanted = cell.caller.as_ref().and_then(|caller| caller.mode);
+        let mode = wanted.unwrap_or(self.mode);
+        let other_mode = mode != self.mode;
         let named = cell.directory.as_ref().map(|named| here.cwd.join(named));
         let directory = named
             .clone()
             .or_else(|| caller.map(|caller| caller.cwd.clone()))
-            .filter(|directory| cell.directory.is_some() || *directory != self.latest.cwd);
+            .filter(|directory| cell.directory.is_some() || *directory != self.latest.cwd)
+            // There it is where it is.
+            .filter(|_| mode == Mode::Project);
         let anew = if cell.reset {
             // A new kernel has all from whoever asks for it, also where it starts.
             let owner = self.owner_of_reset(cell.caller.as_ref());
             let wanted = named
                 .or_else(|| cell.caller.as_ref().map(|caller| caller.cwd.clone()))
                 .unwrap_or_else(|| place.to_owned());
-            let same = wanted == place && is_alike(&owner, &self.origin);
+            let same = wanted == place && !other_mode && is_alike(&owner, &self.origin);
             (!same).then_some(Anew {
                 reason: LossReason::Reset,
                 caller: owner,
                 place: wanted,
                 python: None,
                 kernel: None,
+                mode,
+                other_mode,
             })
         } else if let Some(kernel) = self.other_kernel(caller) {
             Some(Anew {
@@ -136,6 +154,19 @@ impl Following {
                 place: directory.clone().unwrap_or_else(|| place.to_owned()),
                 python: None,
                 kernel: Some(kernel),
+                mode,
+                other_mode,
+            })
+        } else if other_mode {
+            let owner = self.owner_of_reset(Some(here));
+            Some(Anew {
+                reason: LossReason::Replaced,
+                python: named_python(&owner),
+                caller: owner,
+                place: named.unwrap_or_else(|| here.cwd.clone()),
+                kernel: None,
+                mode,
+                other_mode,
             })
         } else {
             let python = caller.and_then(|caller| named_python(caller));
@@ -151,6 +182,8 @@ impl Following {
                 place: directory.clone().unwrap_or_else(|| place.to_owned()),
                 python: Some(python),
                 kernel: None,
+                mode,
+                other_mode,
             })
         };
         Step {
@@ -158,6 +191,19 @@ impl Following {
             directory,
             anew,
         }
+    }
+
+    /// Why a cell cannot run where it is to: in strict mode a kernel has a place of its own.
+    pub(super) fn misplaced(&self, cell: &Cell) -> Option<String> {
+        let directory = cell.directory.as_ref()?;
+        let wanted = cell.caller.as_ref().and_then(|caller| caller.mode);
+        (wanted.unwrap_or(self.mode) == Mode::Strict).then(|| {
+            format!(
+                "in strict mode a kernel has an empty folder of its own, and cannot be sent to {} \
+                 (`caller.directory`); leave that out, or ask for mode project (`caller.mode`)",
+                directory.display()
+            )
+        })
     }
 
     /// Where the caller of a cell is.
@@ -194,6 +240,7 @@ impl Following {
     pub(super) fn taken_over(&mut self, anew: Anew) {
         self.known = named_python(&anew.caller).into_iter().collect();
         self.told.clear();
+        self.mode = anew.mode;
         self.origin = anew.caller;
     }
 
@@ -225,6 +272,7 @@ impl Following {
             }
             self.told.push((name, theirs.map(str::to_owned)));
         }
+        differences.extend(self.named_in_vain(&caller));
         self.latest = caller;
         (!differences.is_empty()).then(|| {
             format!(
@@ -236,6 +284,37 @@ impl Following {
     }
 }
 
+impl Following {
+    /// Variables that a caller has named on purpose and that are not in force, by their names alone.
+    fn named_in_vain(&self, caller: &Caller) -> Option<String> {
+        // As they are in the kernel: the last of a name counts.
+        let in_force = |name: &str| {
+            let mut named = self.origin.named.iter().rev();
+            named
+                .find(|(known, _)| known == name)
+                .map(|(_, value)| value)
+        };
+        let mut names: Vec<&str> = caller
+            .named
+            .iter()
+            .filter(|(name, value)| in_force(name) != Some(value))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        let more = names.len().saturating_sub(MOST_NAMED);
+        names.truncate(MOST_NAMED);
+        let mut named: Vec<String> = names.iter().map(|it| shown(Some(it))).collect();
+        if more > 0 {
+            named.push(format!("{more} more"));
+        }
+        let count = named.len() as u64;
+        let (were, are) = (agreeing(count, "was", "were"), agreeing(count, "is", "are"));
+        let list = named.join(", ");
+        (!list.is_empty()).then(|| format!("{list} {were} named for it and {are} not passed"))
+    }
+}
+
 /// Whether new kernels would be alike, apart from the place in which they start.
 fn is_alike(one: &Arc<Caller>, other: &Arc<Caller>) -> bool {
     Arc::ptr_eq(one, other)
@@ -243,7 +322,8 @@ fn is_alike(one: &Arc<Caller>, other: &Arc<Caller>) -> bool {
             && one.umask == other.umask
             && one.limits == other.limits
             && one.python == other.python
-            && one.kernel == other.kernel)
+            && one.kernel == other.kernel
+            && one.named == other.named)
 }
 
 /// The interpreter that a caller asks for by name.

@@ -11,6 +11,8 @@ fn caller(variables: &[(&str, &str)], cwd: &str) -> Arc<Caller> {
         limits: None,
         python: None,
         kernel: None,
+        mode: None,
+        named: Vec::new(),
     })
 }
 

@@ -1,6 +1,7 @@
 //! The kernel of a session: started when it is needed, watched while nobody needs it, and what is
 //! to be told when it is lost.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -234,7 +235,7 @@ impl Keeper {
     ) -> Result<(), ProvisionError> {
         match started {
             Ok(kernel) => {
-                self.starter.keep_interpreter(&kernel);
+                self.notices.extend(self.starter.keep_interpreter(&kernel));
                 self.shared.facts.started(&kernel, self.starter.foreign());
                 self.notices.extend(kernel.choice().map(str::to_owned));
                 self.trigger(Trigger::Started, "the process was forked");
@@ -357,6 +358,14 @@ impl Keeper {
         match &self.slot {
             Slot::Ready(kernel) => kernel.death().unwrap_or(Death::Ended),
             Slot::Empty | Slot::Starting(_) => Death::Ended,
+        }
+    }
+
+    /// The working directory that goes with the kernel, if it has one of its own.
+    pub(super) fn kernel_folder(&self) -> Option<PathBuf> {
+        match &self.slot {
+            Slot::Ready(kernel) => kernel.scratch().map(Path::to_owned),
+            Slot::Empty | Slot::Starting(_) => None,
         }
     }
 

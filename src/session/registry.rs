@@ -23,12 +23,13 @@ use super::status::Facts;
 use super::worker::{SessionTerms, Worker};
 use super::{Cell, CellError, Session, SessionError, SessionName};
 use crate::config::{Caller, Settings};
+use crate::environment::{Ladder, TriedRung, refuse_credentials, visible};
 use crate::execution::Unreceived;
-use crate::folders::{OwnFolder, private_bases, socket_folder};
+use crate::folders::{OwnFolder, Scratch, private_bases, socket_folder};
 use crate::ids::random_hex;
 use crate::kernel::FrameBudget;
 use crate::process::{adopt_orphans, hide_memory, in_a_thread, raise_nofile};
-use crate::provisioner::{LocalOptions, LocalProvisioner};
+use crate::provisioner::{LocalOptions, LocalProvisioner, ProvisionError};
 use crate::python_source::Sources;
 use crate::tools::{RequestBudget, ToolServer, ToolSettings, ToolTable, hermes_tools};
 
@@ -49,6 +50,7 @@ pub struct Registry {
     sockets: Arc<OwnFolder>,
     sources: Arc<Sources>,
     provisioner: Arc<LocalProvisioner>,
+    scratch: Arc<Scratch>,
     budget: Arc<FrameBudget>,
     requests: Arc<RequestBudget>,
     sessions: Mutex<HashMap<SessionName, Session>>,
@@ -90,9 +92,11 @@ impl Registry {
             Some(folder) => Some(in_a_thread(move || Ledger::open(folder)).await?),
             None => None,
         };
+        let scratch = scratch(&settings);
         let provisioner = Arc::new(LocalProvisioner::new(LocalOptions {
             sources: Arc::clone(&sources),
             sockets: sockets.path().to_owned(),
+            scratch: scratch.places(),
             adopt_orphans: adopts,
             bridge: settings.bridge.clone(),
             foreign_start: settings.foreign_start,
@@ -104,6 +108,7 @@ impl Registry {
             sockets: Arc::new(sockets),
             sources,
             provisioner,
+            scratch,
             budget: FrameBudget::new(FRAME_BUDGET_BYTES),
             requests: RequestBudget::new(),
             sessions: Mutex::default(),
@@ -157,6 +162,7 @@ impl Registry {
     ) -> Result<(Session, bool), SessionError> {
         let name = SessionName::parse(name)?;
         caller.check()?;
+        refuse_credentials(caller)?;
         let mut sessions = self.sessions();
         if let Some(session) = sessions.get(&name).filter(|session| !session.is_closed()) {
             return Ok((session.clone(), false));
@@ -229,8 +235,12 @@ impl Registry {
             sources: Arc::clone(&self.sources),
             limits: settings.kernel_limits.clone(),
             passed: settings.passed_variables.clone(),
+            python: settings.python.clone(),
+            mode: settings.mode,
+            scratch: Arc::clone(&self.scratch),
         };
         let starter = Starter::new(means, caller);
+        let starter_mode = starter.mode();
         let shelf = Arc::default();
         let ledger = self.ledger.as_ref();
         let page = ledger.map(|ledger| Page::new(ledger, &name, &shelf));
@@ -258,7 +268,7 @@ impl Registry {
         let (jobs, job_queue) = mpsc::channel(QUEUED_CELLS);
         let (controls, control_queue) = mpsc::channel(WAITING_CONTROLS);
         let sockets = Arc::clone(&self.sockets);
-        let following = Following::new(caller);
+        let following = Following::new(caller, starter_mode);
         let worker = Worker::new(
             Arc::clone(&shared),
             terms,
@@ -277,6 +287,28 @@ impl Registry {
             questions: Arc::new(Semaphore::new(WAITING_QUESTIONS)),
             shelf,
         })
+    }
+
+    /// Which Python a kernel of this caller's would have: every rung of the ladder, with what became of it.
+    /// Each Python is started that is not running yet, and given up after 5 s.
+    ///
+    /// # Errors
+    ///
+    /// If no Python at all could be started, through no fault of theirs.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped.
+    pub async fn pythons(&self, caller: &Caller) -> Result<Vec<TriedRung>, ProvisionError> {
+        let (caller, settings) = (caller.clone(), self.settings());
+        let (rungs, variables) = in_a_thread(move || {
+            let mode = caller.mode.unwrap_or(settings.mode);
+            let ladder = Ladder::of(&caller, settings.python.as_deref(), mode);
+            let seen = visible(&caller, &settings.passed_variables);
+            (ladder.rungs(), seen.variables)
+        })
+        .await?;
+        self.provisioner.try_rungs(rungs, &variables).await
     }
 
     /// How many sessions have a kernel now; one that is being started counts.
@@ -352,6 +384,20 @@ impl Drop for Registry {
         // Sessions end with their manager, whoever still holds a handle; cells too.
         self.gone.cancel();
     }
+}
+
+/// On a real disk, where there is one: what cells write may be large.
+fn scratch(settings: &Settings) -> Arc<Scratch> {
+    let mut bases = vec![settings.home.join("cache").join("strict")];
+    let private = private_bases(None, settings.temp_dir.as_deref());
+    bases.extend(private.iter().map(|base| base.join("strict")));
+    let scratch = Arc::new(Scratch::new(bases));
+    if scratch.was_used() {
+        // It may take its time, and nobody waits for it.
+        let leftovers = Arc::clone(&scratch);
+        drop(tokio::spawn(in_a_thread(move || leftovers.sweep())));
+    }
+    scratch
 }
 
 fn folders(settings: &Settings, shim: &str) -> Result<(OwnFolder, Arc<Sources>), SessionError> {

@@ -41,7 +41,9 @@ impl Keeper {
         anew: &Anew,
         interrupt: &Interrupt,
     ) -> Result<bool, NoKernel> {
-        let starter = self.starter.for_caller(&anew.caller, &anew.place);
+        let starter = self
+            .starter
+            .for_caller(&anew.caller, &anew.place, anew.mode);
         let mut starting = tokio::spawn(
             starter
                 .clone()
@@ -55,6 +57,8 @@ impl Keeper {
         let mut detail = anew.reason.word().to_owned();
         if let Some(name) = &anew.kernel {
             detail = format!("{detail}: the kernel {name} was asked for");
+        } else if anew.reason == LossReason::Replaced && anew.other_mode {
+            detail = format!("{detail}: mode {} was asked for", anew.mode);
         } else if anew.reason == LossReason::Replaced {
             let wanted = kernel.interpreter();
             if self.starter.foreign().is_none() && self.starter.has_interpreter(wanted) {

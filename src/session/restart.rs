@@ -90,6 +90,7 @@ impl Keeper {
     /// ended for it.
     pub(super) async fn reset(&mut self) -> Option<Lost> {
         let discarded = self.discarded.take();
+        self.starter.look_anew();
         if self.count == 0 {
             return discarded;
         }

@@ -4,16 +4,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::{Caller, Had, ProcessLimits};
+use crate::config::{Caller, Had, Mode, ProcessLimits};
 use crate::environment::{
-    Candidate, HIDDEN, Interpreter, candidates, scrub_but, with_harmless_programs,
+    Candidate, DroppedNames, HIDDEN, Interpreter, Ladder, Source, visible, with_harmless_programs,
 };
+use crate::folders::Scratch;
 use crate::ids::random_key;
 use crate::kernel::{FrameBudget, Kernel, LateSink};
 use crate::output::redact::{Hidden, Rules};
 use crate::process::in_a_thread;
 use crate::provisioner::{KernelRequest, ProvisionError, Provisioner};
 use crate::python_source::Sources;
+use crate::telemetry::ALWAYS;
 
 /// Starts the kernels of one session.
 #[derive(Debug, Clone)]
@@ -22,6 +24,12 @@ pub(super) struct Starter {
     request: KernelRequest,
     commands: Variables,
     rules: Rules,
+    /// What its kernels do not see.
+    dropped: Arc<DroppedNames>,
+    /// Whether each kernel has a working directory of its own.
+    mode: Mode,
+    /// Which Python; as long as a session's kernels have one, that stays.
+    ladder: Ladder,
     /// What its caller's environment says of secrets that were taken out of it.
     hidden: String,
     /// The Python of the kernels that were started.
@@ -43,6 +51,12 @@ pub(super) struct Means {
     pub(super) limits: Option<ProcessLimits>,
     /// Variables that pass because they were named.
     pub(super) passed: Vec<String>,
+    /// The Python of callers who name none.
+    pub(super) python: Option<PathBuf>,
+    /// The mode of callers who name none.
+    pub(super) mode: Mode,
+    /// Working directories for kernels that have one of their own.
+    pub(super) scratch: Arc<Scratch>,
 }
 
 /// An environment.
@@ -56,6 +70,10 @@ struct Environments {
     commands: Vec<(String, String)>,
     /// What is masked in all that comes of its cells.
     rules: Rules,
+    /// What of the caller's is not among them.
+    dropped: DroppedNames,
+    /// What was let through for this caller on purpose.
+    own: Vec<String>,
 }
 
 /// Makes the environments from the caller's: scrubbed, with what keeps programs from waiting for a
@@ -67,20 +85,15 @@ fn environments(
     tool_variables: &[(String, String)],
     sources: &Path,
 ) -> Environments {
-    let scrubbed = scrub_but(caller.environment.iter().cloned(), passed);
-    if !scrubbed.dropped.is_empty() {
-        let mut names = scrubbed.dropped;
-        names.sort_unstable();
-        tracing::debug!(
-            names = names.join(", "),
-            "variables that the kernel does not see"
-        );
-    }
-    let secrets = scrubbed.secrets.iter();
+    let seen = visible(caller, passed);
+    note_dropped(&seen.dropped);
+    let secrets = seen.secrets.iter();
     let secrets = secrets.map(|(name, value)| (name.as_str(), value.as_str()));
     let rules = Rules::new([Hidden::of(random_key(), secrets)]);
     let rules = fingerprints(caller).fold(rules, Rules::and);
-    let mut kept = scrubbed.kept;
+    let mut kept = seen.variables;
+    let named = caller.named.iter().map(|(name, _)| name);
+    let own = named.chain(passed).cloned().collect();
     kept.retain(|(name, _)| name != "PWD");
     kept.push(("PWD".to_owned(), place.display().to_string()));
     let commands = with_harmless_programs(kept);
@@ -96,6 +109,22 @@ fn environments(
         kernel,
         commands,
         rules,
+        dropped: seen.dropped,
+        own,
+    }
+}
+
+/// One line in the log, whatever its level: whoever misses a variable in a cell finds it here.
+fn note_dropped(dropped: &DroppedNames) {
+    if !dropped.is_empty() {
+        let names: Vec<&str> = dropped.listed().collect();
+        tracing::debug!(
+            target: ALWAYS,
+            names = names.join(", "),
+            with_secret_names = dropped.secrets(),
+            "variables that the kernel does not see; `exec --env NAME` or terminal.env_passthrough lets \
+             one through"
+        );
     }
 }
 
@@ -113,15 +142,16 @@ fn hidden_text(caller: &Caller) -> &str {
 impl Starter {
     /// Kernels as this caller wants them, in its directory.
     pub(super) fn new(means: Means, caller: &Caller) -> Self {
-        Self::with(Arc::new(means), caller, &caller.cwd)
+        let mode = caller.mode.unwrap_or(means.mode);
+        Self::with(Arc::new(means), caller, &caller.cwd, mode)
     }
 
     /// Kernels of the same session as another caller wants them, in this place.
-    pub(super) fn for_caller(&self, caller: &Caller, place: &Path) -> Self {
-        Self::with(Arc::clone(&self.means), caller, place)
+    pub(super) fn for_caller(&self, caller: &Caller, place: &Path, mode: Mode) -> Self {
+        Self::with(Arc::clone(&self.means), caller, place, mode)
     }
 
-    fn with(means: Arc<Means>, caller: &Caller, place: &Path) -> Self {
+    fn with(means: Arc<Means>, caller: &Caller, place: &Path, mode: Mode) -> Self {
         let made = environments(
             caller,
             place,
@@ -129,10 +159,12 @@ impl Starter {
             &means.tool_variables,
             &means.sources.folder(),
         );
+        let ladder = Ladder::of(caller, means.python.as_deref(), mode).in_place(place);
         Self {
             request: KernelRequest {
-                candidates: candidates(caller),
+                candidates: ladder.candidates(),
                 environment: Arc::new(made.kernel),
+                own_variables: Arc::new(made.own),
                 cwd: place.to_owned(),
                 umask: caller.umask,
                 limits: caller.limits.clone().or_else(|| means.limits.clone()),
@@ -141,6 +173,9 @@ impl Starter {
             },
             commands: Arc::new(made.commands),
             rules: made.rules,
+            dropped: Arc::new(made.dropped),
+            mode,
+            ladder,
             hidden: hidden_text(caller).to_owned(),
             means,
             interpreter: None,
@@ -149,8 +184,16 @@ impl Starter {
     }
 
     /// Starts one. What it prints while no cell runs goes to `late`.
-    pub(super) async fn start(self, late: Arc<dyn LateSink>) -> Result<Kernel, ProvisionError> {
-        let started = self.means.provisioner.start(&self.request).await?;
+    pub(super) async fn start(mut self, late: Arc<dyn LateSink>) -> Result<Kernel, ProvisionError> {
+        let mut folder = None;
+        if self.mode == Mode::Strict {
+            let scratch = Arc::clone(&self.means.scratch);
+            let made = in_a_thread(move || scratch.folder()).await??;
+            self.stand_in(made.path().to_owned());
+            folder = Some(made);
+        }
+        let mut started = self.means.provisioner.start(&self.request).await?;
+        started.scratch = folder;
         Ok(Kernel::new(started, Arc::clone(&self.means.budget), late)?)
     }
 
@@ -192,8 +235,26 @@ impl Starter {
         &self.request.cwd
     }
 
+    /// In which folder and with which Python kernels run.
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Which variables of the caller's kernels do not see.
+    pub(super) fn dropped(&self) -> &Arc<DroppedNames> {
+        &self.dropped
+    }
+
     /// From now on kernels start here; where they started before.
     pub(super) fn start_in(&mut self, place: PathBuf) -> PathBuf {
+        if self.interpreter.is_none() {
+            self.ladder = self.ladder.clone().in_place(&place);
+            self.request.candidates = self.ladder.candidates();
+        }
+        self.stand_in(place)
+    }
+
+    fn stand_in(&mut self, place: PathBuf) -> PathBuf {
         let variables = Arc::make_mut(&mut self.request.environment);
         if let Some((_, value)) = variables.iter_mut().find(|(name, _)| name == "PWD") {
             *value = place.display().to_string();
@@ -233,18 +294,29 @@ impl Starter {
         Some(sentence)
     }
 
-    /// From now on only the interpreter of this kernel is used: a session never changes it silently.
-    pub(super) fn keep_interpreter(&mut self, kernel: &Kernel) {
+    /// From now on only the interpreter of this kernel is used: a session never changes it silently. A
+    /// sentence, if it has become another one.
+    pub(super) fn keep_interpreter(&mut self, kernel: &Kernel) -> Option<String> {
         let interpreter = kernel.interpreter();
-        if self.interpreter.as_ref() == Some(interpreter) {
-            return;
-        }
         self.request.candidates = vec![Candidate {
             path: interpreter.executable.clone(),
-            source: "this session",
-            explicit: true,
+            source: Source::Session,
         }];
-        self.interpreter = Some(interpreter.clone());
+        let before = self.interpreter.replace(interpreter.clone())?;
+        if before == *interpreter {
+            return None;
+        }
+        let said = |it: &Interpreter| format!("{} ({})", it.version, it.executable.display());
+        Some(format!(
+            "the Python of this session is another one now: {}; it was {}",
+            said(interpreter),
+            said(&before)
+        ))
+    }
+
+    /// The next kernel has the Python that the caller's circumstances say by now.
+    pub(super) fn look_anew(&mut self) {
+        self.request.candidates = self.ladder.candidates();
     }
 }
 
@@ -267,9 +339,13 @@ mod tests {
             limits: None,
             python: None,
             kernel: None,
+            mode: None,
+            named: Vec::new(),
         };
         let tools = vec![("HERMES_RPC_SOCKET".to_owned(), "/s".to_owned())];
         let made = environments(&caller, Path::new("/place"), &[], &tools, Path::new("/src"));
+        assert_eq!(made.dropped.secrets(), 1);
+        assert!(made.own.is_empty());
         let kernel = |name: &str| {
             let all: Vec<_> = made.kernel.iter().filter(|(n, _)| n == name).collect();
             assert!(all.len() < 2, "{name} stands twice");

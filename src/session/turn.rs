@@ -25,6 +25,10 @@ impl Worker {
         received: &Arc<Received>,
     ) -> Outcome {
         self.keeper.notice_trouble();
+        if let Some(sentence) = self.following.misplaced(cell) {
+            let kernel = self.shared.untouched();
+            return Outcome::not_run(ErrorClass::Usage, sentence, kernel);
+        }
         for sentence in &cell.warnings {
             self.keeper.notice(sentence.clone());
         }
@@ -39,6 +43,9 @@ impl Worker {
         match attempt.await {
             Ok(run) => {
                 if let Some(sentence) = self.following.followed(step) {
+                    self.keeper.notice(sentence);
+                }
+                if let Some(sentence) = self.belongings.told(self.keeper.kernel_folder()).await {
                     self.keeper.notice(sentence);
                 }
                 self.finish(run, self.timeout_of(cell), received).await

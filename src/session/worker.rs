@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::ask::AskJob;
+use super::belongings::Belongings;
 use super::census::Census;
 use super::event::{OutputEvents, shown_code};
 use super::following::{Following, Step};
@@ -80,6 +81,8 @@ pub(super) struct Worker {
     pub(super) tools: ToolServer,
     pub(super) keeper: Keeper,
     pub(super) following: Following,
+    /// What cells have left in a folder that goes with their kernel.
+    pub(super) belongings: Belongings,
     pub(super) id: String,
     /// Cells of the session, over all its kernels.
     cells: u64,
@@ -123,6 +126,7 @@ impl Worker {
             terms,
             tools,
             following,
+            belongings: Belongings::default(),
             id: random_hex(8),
             cells: 0,
             questions: 0,

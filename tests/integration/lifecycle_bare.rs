@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use warmcell::environment::Candidate;
+use warmcell::environment::{Candidate, Source};
 use warmcell::jupyter::{ExecuteReply, RawMessage};
 use warmcell::kernel::{CellEnd, CellRequest, CellSink, Ending, FrameBudget, Kernel, LateSink};
 use warmcell::provisioner::{KernelRequest, LocalOptions, LocalProvisioner, Provisioner};
@@ -58,6 +58,7 @@ impl Bare {
             foreign_start: SAFETY,
             sources: Arc::new(sources),
             sockets: place.folder.path().join("run/sockets"),
+            scratch: Vec::new(),
             adopt_orphans: false,
             nofile: [1_024, 4_096],
         });
@@ -65,10 +66,10 @@ impl Bare {
             foreign: None,
             candidates: vec![Candidate {
                 path: python.to_owned(),
-                source: "test",
-                explicit: true,
+                source: Source::Named,
             }],
             environment: Arc::new(place.environment().into_iter().collect()),
+            own_variables: Arc::default(),
             cwd: place.work(),
             umask: 0o022,
             limits: None,

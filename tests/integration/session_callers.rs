@@ -60,6 +60,8 @@ async fn the_kernel_goes_where_its_caller_is() {
                 limits: None,
                 python: Some(python.clone().into()),
                 kernel: None,
+                mode: None,
+                named: Vec::new(),
             })
         };
         let (one, two) = (caller("one"), caller("two"));

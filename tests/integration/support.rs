@@ -77,6 +77,8 @@ impl Place {
             limits: None,
             python: Some(python.to_owned()),
             kernel: None,
+            mode: None,
+            named: Vec::new(),
         }
     }
 

@@ -51,6 +51,8 @@ pub(super) async fn create(manager: &Manager, wanted: &Wanted) -> Result<Session
         limits: None,
         python: None,
         kernel: None,
+        mode: None,
+        named: Vec::new(),
     };
     let name = wanted.name.clone().unwrap_or_default();
     if !["", SPEC_NAME].contains(&name.as_str()) {

@@ -30,6 +30,8 @@ pub(super) fn all_kernelspecs(manager: &Manager) -> Map<String, Value> {
         limits: None,
         python: None,
         kernel: None,
+        mode: None,
+        named: Vec::new(),
     };
     let found = kernelspecs(&caller).found.into_iter();
     let mut specs: Map<String, Value> = found
