@@ -58,6 +58,8 @@ fn what_goes_out_comes_in_the_same() {
             python: Some("python3".into()),
             kernel: Some(KernelOrder::Named("ir".to_owned())),
             directory: Some("b".into()),
+            mode: Some(Mode::Strict),
+            env: vec![("FOO".into(), "bar".into())],
         }),
         stream: true,
         quiet: true,
@@ -256,6 +258,12 @@ fn a_caller_is_read_in_both_forms_of_an_environment() {
             "`caller.limits` must be shorter than 64 KiB",
         ),
         ("cwd", json!(5), "`caller.cwd` must be a string, got 5"),
+        (
+            "mode",
+            json!("strcit"),
+            "`caller.mode` must be \"project\" or \"strict\", got \"strcit\"",
+        ),
+        ("env", json!("A=b"), "`caller.env` must be an object"),
         (
             "cwd",
             json!(null),

@@ -27,7 +27,7 @@ fn step(following: &Following, cell: &Cell) -> Step {
 #[test]
 fn the_same_caller_in_the_same_place_wants_nothing() {
     let first = caller(&[("PATH", "/bin")], "/a");
-    let following = Following::new(&first);
+    let following = Following::new(&first, Mode::Project);
     for cell in [
         Cell::new("1"),
         by(&first),
@@ -40,7 +40,7 @@ fn the_same_caller_in_the_same_place_wants_nothing() {
 
 #[test]
 fn the_kernel_goes_where_the_caller_is_or_says() {
-    let mut following = Following::new(&caller(&[], "/a"));
+    let mut following = Following::new(&caller(&[], "/a"), Mode::Project);
     let wants = |following: &Following, cell: &Cell| step(following, cell).directory;
     let (there, back) = (by(&caller(&[], "/b")), by(&caller(&[], "/a")));
     assert_eq!(wants(&following, &back), None);
@@ -65,7 +65,7 @@ fn the_kernel_goes_where_the_caller_is_or_says() {
 #[test]
 fn what_is_not_in_force_is_told_once_for_each_value() {
     let first = caller(&[("VIRTUAL_ENV", "/one"), ("PATH", "/bin")], "/a");
-    let mut following = Following::new(&first);
+    let mut following = Following::new(&first, Mode::Project);
     let mut told = |variables: &[(&str, &str)]| {
         let step = step(&following, &by(&caller(variables, "/a")));
         following.followed(step)
@@ -119,7 +119,7 @@ fn of_another_path_it_is_told_what_it_has_and_what_it_lacks() {
             "PATH (this caller also has /1, /2, /3 and 2 more, and lacks /a, /b and /c)",
         ),
     ] {
-        let mut following = Following::new(&caller(&[("PATH", "/a:/b:/c")], "/a"));
+        let mut following = Following::new(&caller(&[("PATH", "/a:/b:/c")], "/a"), Mode::Project);
         let step = step(&following, &by(&caller(&[("PATH", theirs)], "/a")));
         let told = following.followed(step).unwrap();
         assert!(told.contains(words), "{told}");
@@ -134,7 +134,7 @@ fn an_interpreter_that_is_named_counts_if_it_is_another() {
         caller.python = Some(python.into());
         by(&Arc::new(caller))
     };
-    let mut following = Following::new(&caller(&[], "/a"));
+    let mut following = Following::new(&caller(&[], "/a"), Mode::Project);
     let interpreter = Interpreter {
         executable: "/p/python".into(),
         version: "3.13.0".into(),
@@ -159,7 +159,7 @@ fn an_interpreter_that_is_named_counts_if_it_is_another() {
 #[test]
 fn a_reset_takes_all_from_its_caller() {
     let first = caller(&[("A", "1")], "/place");
-    let following = Following::new(&first);
+    let following = Following::new(&first, Mode::Project);
     let anew = |cell: Cell| step(&following, &cell.reset()).anew;
     assert!(anew(Cell::new("1")).is_none() && anew(by(&first)).is_none());
     let elsewhere = anew(by(&caller(&[("A", "1")], "/b"))).unwrap();
@@ -175,7 +175,7 @@ fn a_reset_takes_all_from_its_caller() {
 
 #[test]
 fn who_says_nothing_of_an_environment_is_told_of_no_difference() {
-    let mut following = Following::new(&caller(&[("PATH", "/bin")], "/a"));
+    let mut following = Following::new(&caller(&[("PATH", "/bin")], "/a"), Mode::Project);
     let went = step(&following, &by(&caller(&[], "/b")));
     assert_eq!(went.directory.as_deref(), Some(Path::new("/b")));
     assert_eq!(following.followed(went), None);
@@ -185,4 +185,90 @@ fn who_says_nothing_of_an_environment_is_told_of_no_difference() {
         told.contains("PATH (this caller also has /other, and lacks /bin)"),
         "{told}"
     );
+}
+
+#[test]
+fn another_mode_that_is_asked_for_is_another_kernel() {
+    let first = caller(&[], "/a");
+    let mut following = Following::new(&first, Mode::Project);
+    let wants = |cwd: &str, mode| {
+        by(&Arc::new(Caller {
+            mode,
+            ..Caller::clone(&caller(&[], cwd))
+        }))
+    };
+    let same = wants("/a", Some(Mode::Project));
+    assert!(step(&following, &same).anew.is_none());
+    let strict = wants("/b", Some(Mode::Strict));
+    let mut wanted = step(&following, &strict);
+    let anew = wanted.anew.take().unwrap();
+    assert_eq!(
+        (anew.reason, anew.mode),
+        (LossReason::Replaced, Mode::Strict)
+    );
+    // It has a place of its own, and stays there whoever calls.
+    assert_eq!(wanted.directory, None);
+    following.taken_over(anew);
+    following.followed(wanted);
+    for mode in [None, Some(Mode::Strict)] {
+        let elsewhere = step(&following, &wants("/c", mode));
+        assert!(elsewhere.anew.is_none() && elsewhere.directory.is_none());
+    }
+    // A reset keeps it; only asking for the other one ends it, where the caller is.
+    let reset = step(&following, &wants("/c", None).reset());
+    assert_eq!(reset.anew.unwrap().mode, Mode::Strict);
+    let back = step(&following, &wants("/c", Some(Mode::Project)));
+    let anew = back.anew.unwrap();
+    assert_eq!(anew.place, Path::new("/c"));
+    assert_eq!(
+        (anew.reason, anew.mode),
+        (LossReason::Replaced, Mode::Project)
+    );
+}
+
+#[test]
+fn a_place_that_is_named_and_strict_mode_do_not_go_together() {
+    let following = Following::new(&caller(&[], "/a"), Mode::Strict);
+    let cell = by(&caller(&[], "/a")).directory("/b");
+    let told = following.misplaced(&cell).unwrap();
+    assert!(
+        told.contains("/b") && told.contains("`caller.mode`"),
+        "{told}"
+    );
+    assert_eq!(following.misplaced(&by(&caller(&[], "/b"))), None);
+    let project = Arc::new(Caller {
+        mode: Some(Mode::Project),
+        ..Caller::clone(&caller(&[], "/a"))
+    });
+    assert_eq!(following.misplaced(&by(&project).directory("/b")), None);
+}
+
+#[test]
+fn what_is_named_in_vain_is_told_by_its_name_alone() {
+    let with = |named: &[(&str, &str)]| {
+        let named = named.iter();
+        let named = named.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Arc::new(Caller {
+            named: named.collect(),
+            ..Caller::clone(&caller(&[], "/a"))
+        })
+    };
+    let first = with(&[("A", "1"), ("B", "2")]);
+    let mut following = Following::new(&first, Mode::Project);
+    let mut told = |who: &Arc<Caller>| {
+        let step = step(&following, &by(who));
+        following.followed(step)
+    };
+    assert_eq!(told(&with(&[("B", "2")])), None);
+    let sentence = told(&with(&[("A", "secret"), ("MY_TOKEN", "secret")])).unwrap();
+    assert!(
+        sentence.contains("A, MY_TOKEN were named for it"),
+        "{sentence}"
+    );
+    assert!(!sentence.contains("secret"), "{sentence}");
+    let again = with(&[("A", "secret"), ("MY_TOKEN", "secret")]);
+    assert_eq!(told(&again), None, "once");
+    // A reset takes it.
+    let reset = step(&following, &by(&again).reset());
+    assert_eq!(reset.anew.unwrap().reason, LossReason::Reset);
 }
