@@ -4,8 +4,8 @@ One single-threaded process per interpreter. It talks to its manager over a SOCK
 (descriptor 0 at start), one JSON object a message, descriptors attached. Its children's orphans
 fall to it; every child that it has not forked itself is killed at once. When the manager is gone,
 whatever the reason, the socket ends: then it kills everything, removes the manager's folders (of
-sockets, and of kernels in strict mode) and exits. A manager that lives and does not need it any more
-tells it to leave; then the folders stay.
+sockets, and of kernels in strict mode) and exits. A manager that lives and does not need it any
+more tells it to leave; then the folders stay.
 """
 
 from __future__ import annotations
@@ -388,27 +388,19 @@ class Forkserver:
             return set(self._children)
 
     def _remove_folders(self) -> None:
-        if not self._folders:
-            return
         # A manager that starts sweeps them too, and may have been first.
-        sockets, *others = self._folders
-        try:
-            paths = [os.path.join(sockets, name) for name in os.listdir(sockets)]
-        except OSError:
-            paths = []
-        removals = [(os.unlink, path) for path in paths]
-        for remove, path in [*removals, (os.rmdir, sockets)]:
-            try:
-                remove(path)
-            except OSError:
-                pass
+        for folder in self._folders[:1]:
+            names = os.listdir(folder) if os.path.isdir(folder) else []
+            removals = [(os.unlink, os.path.join(folder, name)) for name in names]
+            for remove, path in [*removals, (os.rmdir, folder)]:
+                try:
+                    remove(path)
+                except OSError:
+                    pass
         # What kernels have had for themselves; few have.
-        others = [path for path in others if os.path.isdir(path)]
-        if others:
-            import shutil
-
-            for path in others:
-                shutil.rmtree(path, ignore_errors=True)
+        for folder in self._folders[1:]:
+            if os.path.isdir(folder):
+                __import__("shutil").rmtree(folder, ignore_errors=True)
 
 
 def _has_ended(pid: int) -> bool:

@@ -8,7 +8,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use super::is_provider_credential;
+use super::never_passes;
 
 /// Names that are kept, of either kind.
 const MOST: usize = 512;
@@ -98,7 +98,7 @@ impl DroppedNames {
         }
         let is_secret = self.secret.contains(&digest(name));
         is_secret.then(|| {
-            if is_provider_credential(name) {
+            if never_passes(name) {
                 Reason::NeverPasses
             } else {
                 Reason::Secret

@@ -375,7 +375,12 @@ async fn help_tells_limits_exit_codes_and_examples() {
         .lines()
         .filter_map(|line| line.trim().strip_prefix("warmcell exec "))
         .collect();
-    assert_eq!(examples, ["'print(6*7)'", "-f load.py -f analyse.py"]);
+    let expected = [
+        "'print(6*7)'",
+        "-f load.py -f analyse.py",
+        "--env DATABASE_URL --env DEBUG=1 -f report.py",
+    ];
+    assert_eq!(examples, expected);
     let output = finish(&mut place.warmcell(&[]));
     assert_eq!(output.status.code(), Some(2));
 }

@@ -19,8 +19,8 @@ fn code() -> String {
          said = subprocess.run([sys.executable, '-c', child], stdout=subprocess.PIPE, \
          universal_newlines=True).stdout\n\
          print(json.dumps([read_file('f')['content'], open('f').read(), open('g').read(), \
-         terminal('cat f')['output'], said.strip(), sys.stdout.encoding]))\n\
-         sys.stdout.buffer.write(b'\\xff\\n')"
+         terminal('cat f')['output'].splitlines()[-1], said.strip(), sys.stdout.encoding]))\n\
+         sys.stdout.buffer.write(b'\\xff\\n');"
     )
 }
 

@@ -179,7 +179,7 @@ async fn what_a_kernelspec_sets_reaches_cells_and_credentials_do_not() {
     );
     let environ = fs::read(format!("/proc/{}/environ", started.kernel.pid())).unwrap();
     let environ = text(&environ);
-    assert!(!environ.contains("OPENAI_API_KEY") && !environ.contains("OTHER"));
+    assert!(!environ.contains("OPENAI_API_KEY") && !environ.contains("OTHER="));
     started.end().await;
     place.assert_no_survivors().await;
 }
