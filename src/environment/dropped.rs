@@ -181,12 +181,12 @@ impl DroppedNames {
                     let more = rest.parse().unwrap_or(0);
                     names.more = names.more.saturating_add(more);
                 }
-                Some(sign) => {
+                Some(sign) if !rest.is_empty() => {
                     if let Some(reason) = Reason::of_sign(sign) {
                         names.add(rest, reason, false);
                     }
                 }
-                None => {}
+                Some(_) | None => {}
             }
         }
         names

@@ -215,7 +215,7 @@ mod tests {
         let closed = one.path().join("a/b");
         fs::create_dir_all(&closed).unwrap();
         fs::write(closed.join("file"), "").unwrap();
-        fs::set_permissions(&closed, Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&closed, Permissions::from_mode(0o000)).unwrap();
         let path = one.path().to_owned();
         drop(one);
         assert!(!path.exists() && outside.join("file").exists());

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
-use warmcell::config::{Caller, Mode};
-use warmcell::session::Cell;
+use warmcell::config::{Caller, Mode, Settings};
+use warmcell::session::{Cell, Registry};
 
 use crate::command_kit::{Running, assert_nothing_left, piped};
 use crate::lifecycle_support::{json, limited, signal, until, written};
@@ -203,4 +203,40 @@ async fn another_mode_replaces_the_kernel_and_says_so() {
     let output = told["output"].as_str().unwrap();
     assert!(output.ends_with(&format!("{work}\n")), "{output}");
     home.end().await;
+}
+
+/// Who could have removed it was killed too; and where the settings say so strict mode needs no asking.
+#[tokio::test]
+async fn what_a_manager_and_its_forkserver_leave_goes_when_the_next_one_starts() {
+    let place = Place::new();
+    let ready = place.work().join("ready");
+    let code = format!(
+        "import os, time\nopen('file', 'w').close()\n\
+         open({:?}, 'w').write('%d %s\\n' % (os.getppid(), os.getcwd()))\ntime.sleep(300)",
+        ready.display().to_string()
+    );
+    let mut command = place.exec(&["--mode", "strict", &code]);
+    let mut child = Running::start(piped(&mut command));
+    let told = written(&ready).await;
+    let (forkserver, folder) = told.split_once(' ').unwrap();
+    let folder = PathBuf::from(folder);
+    // Stopped it cannot see that its kernel has ended.
+    signal(child.pid(), rustix::process::Signal::STOP);
+    signal(forkserver.parse().unwrap(), rustix::process::Signal::KILL);
+    signal(child.pid(), rustix::process::Signal::KILL);
+    child.ended().await;
+    place.assert_no_survivors().await;
+    assert!(folder.join("file").exists());
+    let settings = Settings {
+        mode: Mode::Strict,
+        ..place.settings()
+    };
+    let registry = Registry::start(settings).await.unwrap();
+    until("the end of the folder", || !folder.exists()).await;
+    let session = registry.session("s", &place.caller(python())).unwrap();
+    let outcome = run(&session, WHERE).await;
+    assert!(outcome.output.contains("/cache/strict/"), "{outcome:?}");
+    registry.shut_down().await;
+    assert_eq!(folders(&place), [] as [PathBuf; 0]);
+    place.assert_no_survivors().await;
 }
