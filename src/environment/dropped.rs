@@ -203,8 +203,10 @@ fn digest(name: &str) -> [u8; DIGEST_BYTES] {
 }
 
 fn digest_of_text(text: &str) -> Option<[u8; DIGEST_BYTES]> {
-    let number = u64::from_str_radix(text, 16).ok()?;
-    (text.len() == DIGEST_BYTES * 2).then(|| number.to_be_bytes())
+    let is_digest =
+        text.len() == DIGEST_BYTES * 2 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = u64::from_str_radix(text, 16).ok().filter(|_| is_digest);
+    number.map(u64::to_be_bytes)
 }
 
 #[cfg(test)]
