@@ -153,3 +153,29 @@ async fn dropped_names_are_one_line_in_the_log_whatever_its_level() {
     assert_eq!(others.count(), 1, "{log}");
     home.end().await;
 }
+
+/// By the command line and by a session: the client and the server read the same file.
+#[tokio::test]
+async fn the_configuration_lets_variables_through_and_says_the_mode() {
+    let home = Home::new();
+    let text = "terminal: {env_passthrough: [MY_TOKEN, FOO]}\ncode_execution: {mode: strict}\n";
+    fs::write(home.place.home().join("config.yaml"), text).unwrap();
+    let code = "import os; print(len(os.environ.get('MY_TOKEN', '')), os.environ.get('FOO'), \
+                '/cache/strict/' in os.getcwd())";
+    let run = |words: &[&str]| {
+        let mut command = home.command(&[&["exec"], words, &[code]].concat());
+        command.env("MY_TOKEN", "t0ken-0123456789").env("FOO", "f");
+        parts(&finish(&mut command))
+    };
+    for session in [&[][..], &["-s", "s"]] {
+        let (_, out, err) = run(session);
+        assert_eq!(out, "16 f True\n", "{err}");
+        // A flag wins.
+        let (_, out, err) = run(&[session, &["--mode", "project"]].concat());
+        assert_eq!(out, "16 f False\n", "{err}");
+    }
+    let (code, _, err) = run(&["--cwd", "/tmp"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("in strict mode"), "{err}");
+    home.end().await;
+}
