@@ -150,7 +150,8 @@ fn keys_that_mean_nothing_are_told_with_those_that_do() {
     assert_eq!(
         sentence,
         "the order of a cell has no keys \"tiemout\", \"x \"; it has code, reset, timeout, \
-         max_tool_calls, tools, on_timeout, on_interrupt, caller, stream, quiet, wait, detach, no_redact"
+         max_tool_calls, tools, on_timeout, on_interrupt, max_stdout_bytes, configured, caller, stream, \
+         quiet, wait, detach, no_redact"
     );
     let sentence = fault(&json!({ "command": "ls" }));
     assert!(sentence.contains("no key \"command\""), "{sentence}");
