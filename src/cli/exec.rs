@@ -140,6 +140,9 @@ async fn exec(
             possible(arguments, named.as_deref(), cells.len())?;
             let (mut caller, grant) = (surroundings::caller(arguments)?, grant(arguments)?);
             with_tools(&caller, &grant)?;
+            if named.is_some() {
+                surroundings::name_passed(&mut caller, &settings.passed_variables);
+            }
             let values = &configuration.values;
             caller.limits = surroundings::configured_limits(values, own_limits());
             Ok((cells, caller, grant))
@@ -242,8 +245,8 @@ async fn start_kernels(
             return Err((ErrorClass::Usage, sentence));
         }
         let home = surroundings::home();
-        let passed = &settings.passed_variables;
         let limits = caller.limits.clone().unwrap_or_else(own_limits);
+        let passed = &settings.passed_variables;
         let remote = Remote::new(name, home, caller, limits, here, directory, passed);
         return Ok(Kernels::Server(Box::new(remote)));
     }

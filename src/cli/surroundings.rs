@@ -18,7 +18,7 @@ use crate::config::{
     secrets_file,
 };
 use crate::environment::{
-    DROPPED, DroppedNames, HIDDEN, front_end_python, named_kernel, scrub_but,
+    DROPPED, DroppedNames, HIDDEN, front_end_python, named_kernel, never_passes, scrub_but,
 };
 use crate::ids::random_key;
 use crate::output::redact::Hidden;
@@ -357,6 +357,17 @@ pub(super) fn caller(arguments: &ExecArguments) -> Result<Caller, String> {
     let kernel = named_kernel(name, &caller)
         .map_err(|error| format!("--kernel: {}", in_flags(&error.to_string())))?;
     Ok(kernel.asked_for_by(caller))
+}
+
+/// Has the server let through what the configuration here does, whatever its own says.
+pub(super) fn name_passed(caller: &mut Caller, passed: &[String]) {
+    for name in passed.iter().filter(|name| !never_passes(name)) {
+        let is_named = caller.named.iter().any(|(known, _)| known == name);
+        let value = caller.variable(name).filter(|_| !is_named);
+        if let Some(value) = value.map(str::to_owned) {
+            caller.named.push((name.clone(), value));
+        }
+    }
 }
 
 /// What is told of variables that were named and are not set here.

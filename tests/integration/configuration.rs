@@ -335,3 +335,23 @@ async fn secrets_of_the_home_are_masked() {
     finish(&mut place.warmcell(&["serve", "--stop"]));
     place.assert_no_survivors().await;
 }
+
+/// Whoever opened the session's server: what a caller's configuration lets through reaches its kernel.
+#[tokio::test]
+async fn mode_and_variables_of_the_configuration_reach_kernels_of_the_background_too() {
+    let place = with("code_execution: {mode: strict}");
+    let code = "import os; print(os.listdir(), os.environ.get('MY_TOKEN'))";
+    let variables = [
+        ("WARMCELL_TERMINAL_ENV_PASSTHROUGH", "MY_TOKEN"),
+        ("MY_TOKEN", "one two"),
+    ];
+    fs::write(place.work().join("file"), "").unwrap();
+    for session in [&[][..], &["-s", "a"]] {
+        let (_, out, err) = exec_with(&place, &variables, &[session, &[code]].concat());
+        assert_eq!(out, "[] one two\n", "{err}");
+    }
+    let (_, out, err) = exec_with(&place, &variables, &["-s", "b", "--mode", "project", code]);
+    assert_eq!(out, "['file'] one two\n", "{err}");
+    finish(&mut place.warmcell(&["serve", "--stop"]));
+    place.assert_no_survivors().await;
+}
