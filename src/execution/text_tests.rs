@@ -33,7 +33,7 @@ fn ran(how: How, stdout: &str) -> CellRun {
     }
 }
 
-fn story() -> Story {
+fn story() -> Story<'static> {
     Story {
         execution_count: 4,
         generation: 1,
@@ -46,6 +46,9 @@ fn story() -> Story {
         background: None,
         warnings: Vec::new(),
         dropped: Arc::default(),
+        setting: Setting::of(""),
+        // Each test is a process's few bytes.
+        repeats: Box::leak(Box::default()),
     }
 }
 

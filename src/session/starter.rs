@@ -225,6 +225,15 @@ impl Starter {
         }
     }
 
+    /// Why its kernels do not see a variable of their caller's, if that was taken out.
+    #[expect(
+        clippy::unused_self,
+        reason = "which variables were taken out, and why, is not kept yet"
+    )]
+    pub(super) fn why_dropped(&self, _name: &str) -> Option<String> {
+        None
+    }
+
     /// The environment of commands that tools run.
     pub(super) fn commands(&self) -> Variables {
         Arc::clone(&self.commands)

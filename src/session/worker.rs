@@ -25,7 +25,8 @@ use super::untold::Received;
 use super::{Cell, Ended, EventKind, Policy};
 use crate::config::Settings;
 use crate::execution::{
-    Caps, CellAuthority, CellRun, CellTask, Interrupt, LiveSender, LossReason, Progress, Stop, run,
+    Caps, CellAuthority, CellRun, CellTask, Interrupt, LiveSender, LossReason, Progress, Repeats,
+    Stop, run,
 };
 use crate::folders::OwnFolder;
 use crate::ids::random_hex;
@@ -88,6 +89,8 @@ pub(super) struct Worker {
     cells: u64,
     /// Questions of front ends, the same.
     pub(super) questions: u64,
+    /// Its latest failure.
+    pub(super) repeats: Repeats,
     /// Holds the socket of the tools, so it goes after them.
     sockets: Arc<OwnFolder>,
 }
@@ -130,6 +133,7 @@ impl Worker {
             id: random_hex(8),
             cells: 0,
             questions: 0,
+            repeats: Repeats::default(),
             sockets,
         }
     }

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::budget::RequestBudget;
 use super::call::{Call, Reply, said};
 use super::frame::{Connection, Frame, Hello};
-use super::{Authority, ToolFailure, ToolTable};
+use super::{Authority, ToolFailure, ToolSpec, ToolTable};
 use crate::folders::OwnFolder;
 use crate::ids::random_hex;
 use crate::process::{is_descendant, until_worth_another_try};
@@ -130,6 +130,12 @@ impl ToolServer {
             ),
             ("HERMES_RPC_TOKEN".to_owned(), self.shared.token.clone()),
         ]
+    }
+
+    /// The tools that cells may be allowed to call.
+    pub fn specs(&self) -> Vec<&'static ToolSpec> {
+        let tools = self.shared.settings.table.iter();
+        tools.map(|tool| tool.spec()).collect()
     }
 
     /// From now on this process, and what descends from it, may connect.

@@ -50,6 +50,7 @@ mod foreign_start;
 mod frames;
 mod frontends;
 mod games;
+mod hints;
 mod hostile;
 mod jupyter_kit;
 mod kernel_attacked;
