@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ended::Ended;
-use super::hints::{Hint, hint};
+use super::hints::{Hint, Told, hint};
 use super::losses::{earlier_loss_line, new_kernel_line};
 use super::outcome::{HINT_BEGINS, REPEAT_BEGINS};
 use super::{
@@ -86,7 +86,13 @@ pub fn outcome_of(run: CellRun, mut story: Story<'_>) -> Outcome {
         text.block(&run.stderr.text);
         text.block(traceback);
     }
-    let hint = hint(&run, ended.status, ended.class, &story.setting);
+    let hint = hint(
+        &run,
+        ended.status,
+        ended.class,
+        ended.line.as_deref(),
+        &story.setting,
+    );
     let repeat = story.repeats.count(
         story.setting.code,
         ended.status,
@@ -98,7 +104,7 @@ pub fn outcome_of(run: CellRun, mut story: Story<'_>) -> Outcome {
     let lines = ended
         .line
         .into_iter()
-        .chain(hint_line(hint.as_ref()))
+        .chain(hint_line(hint.as_ref(), repeat))
         .chain(repeat_line(repeat, ended.class))
         .chain(background);
     for line in lines {
@@ -235,8 +241,12 @@ fn nothing_shown(calls: u64) -> String {
     )
 }
 
-fn hint_line(hint: Option<&Hint>) -> Option<String> {
-    let hint = hint.filter(|hint| !hint.is_told)?;
+fn hint_line(hint: Option<&Hint>, repeat: u64) -> Option<String> {
+    let hint = hint.filter(|hint| match hint.told {
+        Told::No => true,
+        Told::InShort => repeat > 0,
+        Told::Whole => false,
+    })?;
     Some(format!("{HINT_BEGINS}{}]", hint.text))
 }
 

@@ -20,5 +20,5 @@ mod syntax;
 mod values;
 
 pub use repeats::Repeats;
-pub(super) use rules::{Hint, hint};
+pub(super) use rules::{Hint, Told, hint};
 pub use setting::{Gone, Setting};

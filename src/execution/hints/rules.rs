@@ -3,6 +3,7 @@
 use super::failure::{End, Exception};
 use super::setting::Setting;
 use super::{modules, names, running, syntax, values};
+use crate::execution::ended::MORE_TIME;
 use crate::execution::{CellRun, ErrorClass, How, Status, Stop};
 use crate::jupyter::{MissingModule, ReplyStatus};
 use crate::tools::ToolUse;
@@ -17,8 +18,19 @@ const MAGICS: &str = "[this is IPython, not Python: ";
 pub(in crate::execution) struct Hint {
     /// A sentence without its full stop.
     pub(in crate::execution) text: String,
-    /// Whether the traceback says it already.
-    pub(in crate::execution) is_told: bool,
+    /// Whether `output` says it already.
+    pub(in crate::execution) told: Told,
+}
+
+/// What `output` says of a hint without its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::execution) enum Told {
+    /// Nothing.
+    No,
+    /// The beginning of it, which is enough the first time.
+    InShort,
+    /// All.
+    Whole,
 }
 
 /// One exception of a failure, with what is known around it.
@@ -67,22 +79,28 @@ const RULES: &[Rule] = &[
     running::keyboard,
 ];
 
-/// What to do about how a cell has ended, if that is a known mistake; `status` and `class` as its result
-/// has them.
+/// What to do about how a cell has ended, if that is a known mistake; `status`, `class` and the line of
+/// its end as its result has them.
 pub(in crate::execution) fn hint(
     run: &CellRun,
     status: Status,
     class: Option<ErrorClass>,
+    line: Option<&str>,
     setting: &Setting<'_>,
 ) -> Option<Hint> {
     let new = |text: String| Hint {
         text: cut(&text),
-        is_told: false,
+        told: Told::No,
     };
     match &run.how {
-        How::Stopped(Stop::Timeout, _) | How::Lost(Stop::Timeout, _) => {
-            let is_kept = matches!(run.how, How::Stopped(..));
-            Some(new(running::out_of_time(is_kept, setting)))
+        How::Stopped(Stop::Timeout, _) => Some(new(running::out_of_time(true, setting))),
+        How::Lost(Stop::Timeout, _) => {
+            // Where something is lost, the line that tells it says in short what to do.
+            let is_told = line.is_some_and(|line| line.contains(MORE_TIME));
+            Some(Hint {
+                told: if is_told { Told::InShort } else { Told::No },
+                ..new(running::out_of_time(false, setting))
+            })
         }
         How::Replied(reply) if status == Status::Error && reply.status != ReplyStatus::Ok => {
             if class == Some(ErrorClass::Exit) {
@@ -117,7 +135,7 @@ fn told_already(traceback: &str) -> Option<Hint> {
     let advice = last.strip_prefix(MAGICS)?.strip_suffix(']')?;
     Some(Hint {
         text: cut(advice),
-        is_told: true,
+        told: Told::Whole,
     })
 }
 

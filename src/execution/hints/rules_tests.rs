@@ -28,7 +28,7 @@ fn failed(line: &str, traceback: &str, more: &str) -> CellRun {
 
 fn told(run: &CellRun, setting: &Setting<'_>) -> Option<String> {
     let class = Some(ErrorClass::Exception);
-    hint(run, Status::Error, class, setting).map(|hint| hint.text)
+    hint(run, Status::Error, class, None, setting).map(|hint| hint.text)
 }
 
 #[test]
@@ -285,10 +285,11 @@ fn advice_of_the_kernel_is_the_hint_and_not_said_twice() {
         &run,
         Status::Error,
         Some(ErrorClass::Syntax),
+        None,
         &Setting::of("%cd /"),
     )
     .unwrap();
-    assert!(hint.is_told);
+    assert_eq!(hint.told, Told::Whole);
     assert_eq!(
         hint.text,
         "os.chdir(...) goes to a directory; ipykernel takes it as it is"

@@ -108,7 +108,9 @@ pub(super) fn unterminated(case: &Case<'_>) -> Option<String> {
     // 3.8 and 3.9; then newer ones, strings of every kind.
     let is_one = text.starts_with("EOL while scanning string literal")
         || text.starts_with("EOF while scanning triple-quoted string literal")
-        || (text.starts_with("unterminated ") && text.contains("string literal"));
+        || (text.starts_with("unterminated ") && text.contains("string literal"))
+        // 3.8 and 3.9 may see the rest of the line first.
+        || (text == "invalid syntax" && has_apostrophe(source_line(case.exception.above)));
     if !is_one {
         return None;
     }
@@ -121,6 +123,32 @@ pub(super) fn unterminated(case: &Case<'_>) -> Option<String> {
         format!(
             "a string ends before its closing quote, at a line end or a quote inside it; {PAYLOAD}"
         )
+    })
+}
+
+/// The line of the code that is shown above where the error is told.
+fn source_line(traceback: &str) -> &str {
+    let is_source = |line: &&str| {
+        let is_caret = line.chars().all(|sign| matches!(sign, ' ' | '^' | '~'));
+        !is_caret && !line.starts_with("SyntaxError")
+    };
+    traceback.lines().rev().find(is_source).unwrap_or_default()
+}
+
+/// Whether a quote stands within a word, as in `it's`: not one that begins a string of a kind (`f'x'`).
+fn has_apostrophe(line: &str) -> bool {
+    const KINDS: &[&str] = &["b", "br", "f", "fr", "r", "rb", "rf", "u"];
+    line.match_indices('\'').any(|(at, _)| {
+        let (before, rest) = line.split_at(at);
+        let begins = before
+            .rfind(|sign: char| !sign.is_alphanumeric())
+            .map_or(0, |at| at + 1);
+        let word = before
+            .get(begins..)
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        let goes_on = rest.chars().nth(1).is_some_and(char::is_alphabetic);
+        goes_on && !word.is_empty() && !KINDS.contains(&word.as_str())
     })
 }
 
