@@ -12,6 +12,8 @@ use super::args::ExecArguments;
 use super::flags::in_flags;
 use super::streams;
 use super::variables::{named_variables, names_alone, unset_notice};
+use tracing::level_filters::LevelFilter;
+
 use crate::client::Home;
 use crate::config::{
     Caller, ConfigurationFile, ProcessLimits, Settings, Values, is_configuration_variable,
@@ -23,6 +25,7 @@ use crate::environment::{
 use crate::ids::random_key;
 use crate::output::redact::Hidden;
 use crate::process::{hide_memory, mend_name, running_program, start_anew};
+use crate::telemetry::level_named;
 
 /// By these kernelspecs are found, and secrets known again; kernels do not see them.
 const LOOKED_UP: [&str; 7] = [
@@ -190,6 +193,13 @@ pub(super) fn number(name: &str) -> Option<u32> {
 pub(super) fn session() -> Option<String> {
     let name = env::var_os("WARMCELL_SESSION").filter(|name| !name.is_empty())?;
     Some(name.to_string_lossy().into_owned())
+}
+
+/// From which level on is logged: `WARMCELL_LOGGING_LEVEL`, else `INFO`.
+pub(super) fn log_level() -> LevelFilter {
+    let named = env::var("WARMCELL_LOGGING_LEVEL").ok();
+    let named = named.and_then(|name| level_named(&name));
+    named.unwrap_or(LevelFilter::INFO)
 }
 
 /// The settings of a background server.

@@ -94,6 +94,19 @@ impl Worker {
             setting,
             repeats: &mut self.repeats,
         };
-        outcome_of(run, story)
+        let outcome = outcome_of(run, story);
+        tracing::debug!(
+            generation,
+            execution_count,
+            status = ?outcome.status,
+            class = ?outcome.error_class,
+            exit_code = outcome.exit_code,
+            elapsed_ms = outcome.duration_seconds * 1_000.0,
+            bytes = outcome.stdout_bytes_total,
+            tool_calls = outcome.tool_calls_made,
+            repeats = outcome.repeat_of_previous,
+            "a cell has ended"
+        );
+        outcome
     }
 }

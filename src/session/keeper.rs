@@ -245,6 +245,13 @@ impl Keeper {
                 self.notices.extend(self.starter.keep_interpreter(&kernel));
                 self.shared.facts.started(&kernel, self.starter.foreign());
                 self.notices.extend(kernel.choice().map(str::to_owned));
+                tracing::info!(
+                    generation = self.generation,
+                    pid = kernel.pid(),
+                    python = %kernel.interpreter().executable.display(),
+                    foreign = self.starter.foreign(),
+                    "a kernel was started"
+                );
                 self.trigger(Trigger::Started, "the process was forked");
                 self.slot = Slot::Ready(kernel);
                 self.recount();
@@ -308,6 +315,14 @@ impl Keeper {
             detail: detail.to_owned(),
             lost: self.shared.facts.record().as_lost(),
         };
+        let generation = self.generation;
+        let (cells, names) = (loss.lost.cells, loss.lost.names_total);
+        match reason {
+            LossReason::KernelDied => {
+                tracing::warn!(generation, detail, cells, names, "a kernel has died");
+            }
+            _ => tracing::info!(generation, detail, cells, names, "a kernel was ended"),
+        }
         self.untold.add(loss.clone());
         self.gone.add(self.shared.facts.record().names(), detail);
         // The handle goes: whatever is left of the kernel ends.

@@ -89,7 +89,12 @@ fn environments(
     note_dropped(&seen.dropped);
     let secrets = seen.secrets.iter();
     let secrets = secrets.map(|(name, value)| (name.as_str(), value.as_str()));
-    let rules = Rules::new([Hidden::of(random_key(), secrets)]);
+    let hidden = Hidden::of(random_key(), secrets);
+    [hidden.clone()]
+        .into_iter()
+        .chain(fingerprints(caller))
+        .for_each(crate::telemetry::hide);
+    let rules = Rules::new([hidden]);
     let rules = fingerprints(caller).fold(rules, Rules::and);
     let mut kept = seen.variables;
     let named = caller.named.iter().map(|(name, _)| name);

@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::budget::RequestBudget;
 use super::call::{Call, Reply, said};
@@ -91,7 +92,7 @@ impl ToolServer {
             calls: Semaphore::new(MAX_CALLS),
         });
         let (fresh, next) = mpsc::channel(1);
-        let task = tokio::spawn(accept(listener, next, Arc::clone(&shared)));
+        let task = tokio::spawn(accept(listener, next, Arc::clone(&shared)).in_current_span());
         Ok(Self {
             shared,
             path,

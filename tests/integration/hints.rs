@@ -269,6 +269,7 @@ async fn a_timeout_is_told_what_to_do() {
         cell.on_timeout = policy;
         cell
     };
+    run(&session, "x = 1").await;
     let killed = run_cell(&session, late(Policy::Restart)).await;
     let told = killed.hint.as_deref().unwrap();
     for advice in [

@@ -124,9 +124,6 @@ pub(super) fn died(death: &Death, setting: &Setting<'_>) -> Option<String> {
              (subprocess, multiprocessing) to keep the kernel"
                 .to_owned(),
         ),
-        KernelExit::Code(_) if setting.code.contains("_exit(") => {
-            Some("os._exit() ends the kernel; sys.exit() ends the cell alone".to_owned())
-        }
         _ => None,
     }
 }
