@@ -47,7 +47,7 @@ pub(super) struct LogsArguments {
     session: Option<String>,
 
     /// Not older than this: 90s, 10m, 2h, 3d.
-    #[arg(long, value_name = "TIME", value_parser = span, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", value_parser = span, allow_hyphen_values = true)]
     since: Option<Duration>,
 }
 

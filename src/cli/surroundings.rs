@@ -167,6 +167,7 @@ fn reduced_but(
             || !scrub_but([(readable(name), readable(value))], named)
                 .kept
                 .is_empty()
+            || (name == LOGGING_LEVEL.as_bytes() && level_named(&readable(value)).is_some())
             || (is_number && numbers.iter().any(|it| it.as_bytes() == name));
         if passes && kept.iter().all(|(known, _)| known.as_bytes() != name) {
             let name = OsStr::from_bytes(name).to_owned();
@@ -195,9 +196,12 @@ pub(super) fn session() -> Option<String> {
     Some(name.to_string_lossy().into_owned())
 }
 
-/// From which level on is logged: `WARMCELL_LOGGING_LEVEL`, else `INFO`.
+/// The variable that says from which level on is logged.
+const LOGGING_LEVEL: &str = "WARMCELL_LOGGING_LEVEL";
+
+/// From which level on is logged: what the variable says, else `INFO`.
 pub(super) fn log_level() -> LevelFilter {
-    let named = env::var("WARMCELL_LOGGING_LEVEL").ok();
+    let named = env::var(LOGGING_LEVEL).ok();
     let named = named.and_then(|name| level_named(&name));
     named.unwrap_or(LevelFilter::INFO)
 }

@@ -15,6 +15,14 @@ pub(super) const BACKUPS: u32 = 3;
 /// The file whose lock holds who puts the log aside.
 const LOCK: &str = ".warmcell.log.lock";
 
+/// The name of the log that is written.
+pub const LOG_FILE: &str = "warmcell.log";
+
+/// The folder of logs in a home.
+pub fn log_folder(home: &Path) -> PathBuf {
+    home.join("logs")
+}
+
 /// A log file; opened when it is needed, and again when another process has put it aside.
 #[derive(Debug)]
 pub(super) struct LogFile {

@@ -11,9 +11,8 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use super::file::LogFile;
+use super::file::{LOG_FILE, LogFile, log_folder};
 use super::line::{Fields, Line};
-use super::{LOG_FILE, log_folder};
 use crate::output::redact::{Hidden, Redactor, Rules};
 
 /// What is logged with this target is written whatever the level in force: the few lines without which

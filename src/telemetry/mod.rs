@@ -13,15 +13,8 @@ mod line;
 mod log;
 mod reading;
 
+pub use file::{LOG_FILE, log_folder};
 pub use follow::follow;
 pub use level::{LEVELS, level_named};
 pub use log::{ALWAYS, hide, log_to_file, log_when_needed};
 pub use reading::{LogFiles, Query};
-
-/// The folder of logs in a home.
-pub fn log_folder(home: &std::path::Path) -> std::path::PathBuf {
-    home.join("logs")
-}
-
-/// The name of the log that is written.
-pub const LOG_FILE: &str = "warmcell.log";
