@@ -260,7 +260,7 @@ async fn start_kernels(
         ..settings
     };
     // Only what has to be said makes the file; it costs nothing otherwise.
-    drop(log_when_needed(&settings.home, surroundings::log_level()));
+    drop(log_when_needed(&settings.home, settings.log_level));
     let registry = Registry::start(settings).await.map_err(failed)?;
     match registry.session("exec", &caller) {
         Ok(session) => Ok(Kernels::Own {

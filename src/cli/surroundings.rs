@@ -12,8 +12,6 @@ use super::args::ExecArguments;
 use super::flags::in_flags;
 use super::streams;
 use super::variables::{named_variables, names_alone, unset_notice};
-use tracing::level_filters::LevelFilter;
-
 use crate::client::Home;
 use crate::config::{
     Caller, ConfigurationFile, ProcessLimits, Settings, Values, is_configuration_variable,
@@ -25,7 +23,6 @@ use crate::environment::{
 use crate::ids::random_key;
 use crate::output::redact::Hidden;
 use crate::process::{hide_memory, mend_name, running_program, start_anew};
-use crate::telemetry::level_named;
 
 /// By these kernelspecs are found, and secrets known again; kernels do not see them.
 const LOOKED_UP: [&str; 7] = [
@@ -167,7 +164,6 @@ fn reduced_but(
             || !scrub_but([(readable(name), readable(value))], named)
                 .kept
                 .is_empty()
-            || (name == LOGGING_LEVEL.as_bytes() && level_named(&readable(value)).is_some())
             || (is_number && numbers.iter().any(|it| it.as_bytes() == name));
         if passes && kept.iter().all(|(known, _)| known.as_bytes() != name) {
             let name = OsStr::from_bytes(name).to_owned();
@@ -194,16 +190,6 @@ pub(super) fn number(name: &str) -> Option<u32> {
 pub(super) fn session() -> Option<String> {
     let name = env::var_os("WARMCELL_SESSION").filter(|name| !name.is_empty())?;
     Some(name.to_string_lossy().into_owned())
-}
-
-/// The variable that says from which level on is logged.
-const LOGGING_LEVEL: &str = "WARMCELL_LOGGING_LEVEL";
-
-/// From which level on is logged: what the variable says, else `INFO`.
-pub(super) fn log_level() -> LevelFilter {
-    let named = env::var(LOGGING_LEVEL).ok();
-    let named = named.and_then(|name| level_named(&name));
-    named.unwrap_or(LevelFilter::INFO)
 }
 
 /// The settings of a background server.

@@ -70,6 +70,7 @@ impl Worker {
             _ => Successor::default(),
         };
         let tools = self.tools.specs();
+        let on_timeout = cell.on_timeout.unwrap_or(self.terms.settings.on_timeout);
         let setting = Setting {
             code: &cell.code,
             foreign: self.keeper.starter.foreign(),
@@ -77,7 +78,7 @@ impl Worker {
             grant: &cell.grant,
             dropped: &|name| self.keeper.starter.why_dropped(name),
             gone: &self.keeper.gone,
-            is_interrupted_in_place: cell.on_timeout == Policy::Interrupt,
+            is_interrupted_in_place: on_timeout == Policy::Interrupt,
         };
         let story = Story {
             execution_count,

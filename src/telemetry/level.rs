@@ -2,6 +2,19 @@
 
 use tracing::level_filters::LevelFilter;
 
+use crate::config::LogLevel;
+
+/// The level of the settings as `tracing` has it.
+pub(super) fn filter_of(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warning => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    }
+}
+
 /// The names that are told to people.
 pub const LEVELS: &str = "TRACE, DEBUG, INFO, WARNING, ERROR";
 

@@ -12,7 +12,9 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::file::{LOG_FILE, LogFile, log_folder};
+use super::level::filter_of;
 use super::line::{Fields, Line};
+use crate::config::LogLevel;
 use crate::output::redact::{Hidden, Redactor, Rules};
 
 /// What is logged with this target is written whatever the level in force: the few lines without which
@@ -45,7 +47,7 @@ pub fn hide(hidden: Hidden) {
 /// # Errors
 ///
 /// If the file cannot be made, or the process logs already; nothing is logged then.
-pub fn log_to_file(home: &Path, level: LevelFilter) -> io::Result<()> {
+pub fn log_to_file(home: &Path, level: LogLevel) -> io::Result<()> {
     let mut file = LogFile::new(log_folder(home).join(LOG_FILE));
     file.stand()?;
     install(file, level)
@@ -57,18 +59,18 @@ pub fn log_to_file(home: &Path, level: LevelFilter) -> io::Result<()> {
 /// # Errors
 ///
 /// If the process logs already.
-pub fn log_when_needed(home: &Path, level: LevelFilter) -> io::Result<()> {
+pub fn log_when_needed(home: &Path, level: LogLevel) -> io::Result<()> {
     install(LogFile::new(log_folder(home).join(LOG_FILE)), level)
 }
 
-fn install(file: LogFile, level: LevelFilter) -> io::Result<()> {
+fn install(file: LogFile, level: LogLevel) -> io::Result<()> {
     let layer = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .fmt_fields(Fields)
         .event_format(Line)
         .log_internal_errors(false)
         .with_writer(Writer(Mutex::new(file)))
-        .with_filter(filter(level));
+        .with_filter(filter(filter_of(level)));
     let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::set_global_default(subscriber).map_err(io::Error::other)
 }

@@ -68,6 +68,8 @@ async fn lines_for_people_say_what_fails_and_what_mends_it() {
     let place = Place::new();
     fs::set_permissions(place.home(), fs::Permissions::from_mode(0o700)).unwrap();
     fs::create_dir(place.home().join("logs")).unwrap();
+    let config = "code_execution: {mode: strcit}\n";
+    fs::write(place.home().join("config.yaml"), config).unwrap();
     fs::set_permissions(place.home().join("logs"), fs::Permissions::from_mode(0o777)).unwrap();
     let mut command = place.warmcell(&["doctor"]);
     let output = command
@@ -84,7 +86,8 @@ async fn lines_for_people_say_what_fails_and_what_mends_it() {
         format!("FAILED  home        {logs} is not used: "),
         format!("mend: chmod 700 {logs}\n"),
         "ok      protection".to_owned(),
-        "2 checks failed\n".to_owned(),
+        "FAILED  config ".to_owned(),
+        "3 checks failed\n".to_owned(),
     ] {
         assert!(out.contains(&wanted), "{wanted}: {out}");
     }

@@ -266,7 +266,7 @@ async fn a_timeout_is_told_what_to_do() {
     let session = manager.session("a");
     let late = |policy| {
         let mut cell = Cell::new("import time\ntime.sleep(60)").timeout(Duration::from_millis(200));
-        cell.on_timeout = policy;
+        cell.on_timeout = Some(policy);
         cell
     };
     run(&session, "x = 1").await;
@@ -411,7 +411,7 @@ async fn the_lines_at_the_end_of_output_stand_in_order() {
     let code = "import threading, time\nprint('out')\nthreading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()\nwhile True: time.sleep(0.05)";
     let late = || {
         let mut cell = Cell::new(code).timeout(Duration::from_millis(400));
-        cell.on_timeout = Policy::Interrupt;
+        cell.on_timeout = Some(Policy::Interrupt);
         cell
     };
     run_cell(&session, late()).await;

@@ -11,7 +11,7 @@ use tokio::runtime;
 use super::finding::{Finding, State};
 use super::{managers, places, python, system};
 use crate::cli::{exit, streams, surroundings};
-use crate::config::Settings;
+use crate::config::{ConfigurationFile, Settings};
 use crate::output::strip;
 use crate::process::hide_memory;
 use crate::server::VERSION;
@@ -52,7 +52,9 @@ pub(in crate::cli) fn main(arguments: &DoctorArguments) -> ExitCode {
 }
 
 async fn all() -> Vec<Finding> {
-    let settings = surroundings::settings();
+    let file = surroundings::configuration();
+    let configuration = file.configuration();
+    let settings = surroundings::configured_settings(&configuration.values);
     let mut findings = vec![
         Finding::ok("version", format!("warmcell {VERSION}")).with(
             Vec::new(),
@@ -62,6 +64,7 @@ async fn all() -> Vec<Finding> {
     ];
     let (python, managers) = tokio::join!(python::check(&settings), managers::check());
     findings.extend(python);
+    findings.push(configured(&file));
     findings.push(places::home(&settings.home));
     findings.push(places::runtime(&settings));
     findings.push(managers);
@@ -71,6 +74,35 @@ async fn all() -> Vec<Finding> {
     findings.push(system::sandbox());
     findings.push(system::backends());
     findings
+}
+
+/// What the configuration says that it should not.
+fn configured(file: &ConfigurationFile) -> Finding {
+    let problems = &file.configuration().problems;
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let path = surroundings::settings().home.join("config.yaml");
+    let path = path.display();
+    let finding = if let Some(refusal) = surroundings::refusal(file) {
+        Finding::failed(
+            "config",
+            refusal,
+            format!("mend {path}, or the variable that is named"),
+        )
+    } else if lines.is_empty() {
+        Finding::ok(
+            "config",
+            format!("{path} and WARMCELL_* hold nothing that is wrong"),
+        )
+    } else {
+        let count = counted(lines.len() as u64, "value");
+        Finding::note(
+            "config",
+            format!("{count} not as it should be; defaults are in force"),
+        )
+        .mended_by(format!("mend {path}, or the variable that is named"))
+    };
+    let data = json!({ "path": path.to_string(), "problems": lines });
+    finding.with(lines, data)
 }
 
 /// The limits of a cell that names none.
