@@ -247,6 +247,7 @@ pub struct ErrorPlace {
 /// What a kernel of ours knows of a module that it could not import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct MissingModule {
     /// Its whole name, as in `google.cloud`.
     #[serde(deserialize_with = "or_default")]

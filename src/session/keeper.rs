@@ -317,11 +317,10 @@ impl Keeper {
         };
         let generation = self.generation;
         let (cells, names) = (loss.lost.cells, loss.lost.names_total);
-        match reason {
-            LossReason::KernelDied => {
-                tracing::warn!(generation, detail, cells, names, "a kernel has died");
-            }
-            _ => tracing::info!(generation, detail, cells, names, "a kernel was ended"),
+        if reason == LossReason::KernelDied {
+            tracing::warn!(generation, detail, cells, names, "a kernel has died");
+        } else {
+            tracing::info!(generation, detail, cells, names, "a kernel was ended");
         }
         self.untold.add(loss.clone());
         self.gone.add(self.shared.facts.record().names(), detail);

@@ -118,7 +118,8 @@ fn masked(line: &[u8]) -> String {
     };
     let (mut masked, _count) = Redactor::once(&Rules::new(hidden), text.trim_end_matches('\n'));
     if masked.len() > LONGEST {
-        masked.truncate(masked.floor_char_boundary(LONGEST));
+        let at = (0..=LONGEST).rev().find(|at| masked.is_char_boundary(*at));
+        masked.truncate(at.unwrap_or(0));
         masked.push_str("...");
     }
     masked.push('\n');

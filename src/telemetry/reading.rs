@@ -239,16 +239,16 @@ fn lines_backwards(
         let begins = begins.chain((start == 0).then_some(0));
         for at in begins.filter(|at| *at < length) {
             let inside = usize::try_from(at - start).ok();
-            let line = match inside.and_then(|from| part.get(from..from + HEAD)) {
-                Some(line) => line,
-                None => {
-                    let most = usize::try_from(length - at).unwrap_or(HEAD).min(HEAD);
-                    let Some(head) = head.get_mut(..most) else {
-                        continue;
-                    };
-                    file.read_exact_at(head, at)?;
-                    head
-                }
+            let whole = inside.and_then(|from| part.get(from..from + HEAD));
+            let line = if let Some(line) = whole {
+                line
+            } else {
+                let most = usize::try_from(length - at).unwrap_or(HEAD).min(HEAD);
+                let Some(head) = head.get_mut(..most) else {
+                    continue;
+                };
+                file.read_exact_at(head, at)?;
+                head
             };
             let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
             if tell(at, line) {

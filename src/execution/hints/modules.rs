@@ -301,9 +301,8 @@ fn package_of(module: &str, code: &str) -> Option<String> {
     match parts.as_slice() {
         ["google", "cloud", part, ..] => Some(format!("google-cloud-{}", part.replace('_', "-"))),
         ["google", part, ..] => Some(format!("google-{}", part.replace('_', "-"))),
-        ["google"] => None,
+        ["google"] | [] => None,
         [top, ..] => Some((*top).to_owned()),
-        [] => None,
     }
 }
 

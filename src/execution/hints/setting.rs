@@ -132,7 +132,7 @@ impl<'a> Setting<'a> {
 
     /// Whether the code calls a tool by name.
     pub(super) fn calls_a_tool(&self) -> bool {
-        let calls = |tool: &&ToolSpec| {
+        let calls = |tool: &ToolSpec| {
             let mut rest = self.code;
             while let Some((before, after)) = rest.split_once(tool.name) {
                 let is_whole = !before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
@@ -143,6 +143,6 @@ impl<'a> Setting<'a> {
             }
             false
         };
-        self.tools.iter().any(|tool| calls(&tool))
+        self.tools.iter().any(|tool| calls(tool))
     }
 }
