@@ -238,7 +238,9 @@ async fn a_python_without_pip_is_told_how_to_get_one() {
     let manager = Manager::start().await;
     for (version, python) in crate::tools_kit::oldest_and_newest() {
         let root = manager.place.work().join(format!("venv-{version}"));
-        let made = std::process::Command::new(python)
+        let made = manager
+            .place
+            .command(python.to_str().unwrap())
             .args(["-m", "venv", "--without-pip"])
             .arg(&root)
             .status()
@@ -395,7 +397,7 @@ async fn results_of_tools_that_nobody_looks_at_are_told() {
         "[completed without output]"
     );
     let mut cell = Cell::new("r = terminal('echo a')");
-    cell.grant = Grant::Only(Default::default());
+    cell.grant = Grant::Only(std::collections::BTreeSet::new());
     let refused = run_cell(&session, cell).await;
     assert_eq!(
         refused.output, "[completed without output]",
