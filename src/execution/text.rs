@@ -1,6 +1,5 @@
 //! Makes the result of a cell: what became of it, of its kernel, and the text a reader sees.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::ended::Ended;
@@ -11,7 +10,6 @@ use super::{
     BackgroundOutput, BesideStreams, CellRun, ErrorClass, How, KernelReport, Loss, Outcome, Raised,
     Repeats, ReportedState, Setting, Status, Successor,
 };
-use crate::environment::DroppedNames;
 use crate::jupyter::ReplyStatus;
 use crate::output::plain;
 use crate::words::{agreeing, counted};
@@ -46,8 +44,6 @@ pub struct Story<'a> {
     pub background: Option<BackgroundOutput>,
     /// Sentences for the caller.
     pub warnings: Vec<String>,
-    /// Which variables of the caller's its kernel does not see, and why.
-    pub dropped: Arc<DroppedNames>,
     /// What is known around the cell.
     pub setting: Setting<'a>,
     /// The session's latest failure.

@@ -45,7 +45,6 @@ fn story() -> Story<'static> {
         successor: Successor::Started,
         background: None,
         warnings: Vec::new(),
-        dropped: Arc::default(),
         setting: Setting::of(""),
         // Each test is a process's few bytes.
         repeats: Box::leak(Box::default()),

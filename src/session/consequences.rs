@@ -91,7 +91,6 @@ impl Worker {
             successor,
             background: background.told(),
             warnings,
-            dropped: Arc::clone(self.keeper.starter.dropped()),
             setting,
             repeats: &mut self.repeats,
         };

@@ -230,13 +230,18 @@ impl Starter {
         }
     }
 
-    /// Why its kernels do not see a variable of their caller's, if that was taken out.
-    #[expect(
-        clippy::unused_self,
-        reason = "which variables were taken out, and why, is not kept yet"
-    )]
-    pub(super) fn why_dropped(&self, _name: &str) -> Option<String> {
-        None
+    /// Why its kernels do not see a variable of their caller's, if that was taken out, and how it can be
+    /// let through.
+    pub(super) fn why_dropped(&self, name: &str) -> Option<String> {
+        let reason = self.dropped.reason(name)?;
+        let way = if reason.can_be_named() {
+            format!(
+                "; `exec --env {name}` or terminal.env_passthrough lets it through, into a new kernel"
+            )
+        } else {
+            String::new()
+        };
+        Some(format!("{reason}{way}"))
     }
 
     /// The environment of commands that tools run.
@@ -252,11 +257,6 @@ impl Starter {
     /// In which folder and with which Python kernels run.
     pub(super) fn mode(&self) -> Mode {
         self.mode
-    }
-
-    /// Which variables of the caller's kernels do not see.
-    pub(super) fn dropped(&self) -> &Arc<DroppedNames> {
-        &self.dropped
     }
 
     /// From now on kernels start here; where they started before.
