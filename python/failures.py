@@ -63,6 +63,10 @@ def describe(
     if syntax:
         reply["traceback"] += _guarded(lambda: _advice_on(failure), [])
     own["error"] = {"class": kind, "line": _short(line), "place": place and _short(place)}
+    if issubclass(type(failure), ImportError) or _cause_of(failure) is not None:
+        found = _guarded(lambda: _missing(failure), None)
+        if found is not None:
+            own["error"]["missing"] = found
 
 
 def _advice_on(failure: Any) -> list[str]:
@@ -71,6 +75,18 @@ def _advice_on(failure: Any) -> list[str]:
 
     lines = sources[failure.filename][2]
     return magics.advice(lines[failure.lineno - 1], "".join(lines))
+
+
+def _missing(failure: BaseException) -> dict[str, Any] | None:
+    """What helps who has to install or find it."""
+    from . import missing
+
+    found = missing.facts(failure)
+    if found is not None:
+        for key, value in found.items():
+            if type(value) is str:
+                found[key] = _short(value)
+    return found
 
 
 def lines_of(failure: BaseException, traceback: TracebackType | None = None) -> list[str]:
@@ -135,6 +151,7 @@ def text_of(value: object) -> str:
 
 # Not by the attribute, which a class of the cell's may put something else in the place of.
 traceback_of: Any = BaseException.__dict__["__traceback__"].__get__
+_cause_of: Any = BaseException.__dict__["__cause__"].__get__
 
 
 def _kind(failure: BaseException, syntax: bool, interrupted: bool) -> str:

@@ -38,6 +38,7 @@ const PACKAGE: &[(&str, &str)] = &[
     ("link.py", include_str!("../python/link.py")),
     ("magics.py", include_str!("../python/magics.py")),
     ("mending.py", include_str!("../python/mending.py")),
+    ("missing.py", include_str!("../python/missing.py")),
     ("monitoring.py", include_str!("../python/monitoring.py")),
     ("names.py", include_str!("../python/names.py")),
     ("orders.py", include_str!("../python/orders.py")),

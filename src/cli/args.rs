@@ -13,7 +13,11 @@ use super::args_kernel::{
     CheckArguments, KernelArguments, KernelspecArguments, without_ipython_settings,
 };
 use super::args_sessions::{ServeArguments, SessionsArguments};
-use super::{bridge, check, exec, exit, kernel, kernelspec, serve, sessions, show, streams};
+use super::doctor::DoctorArguments;
+use super::logs::LogsArguments;
+use super::{
+    bridge, check, doctor, exec, exit, kernel, kernelspec, logs, serve, sessions, show, streams,
+};
 use crate::config::{Limits, Mode};
 use crate::execution::{ErrorClass, KernelReport, Outcome};
 use crate::process::survive_file_size_limit;
@@ -46,6 +50,10 @@ enum Command {
     Kernel(KernelArguments),
     /// Check a kernel of Jupyter's, ours or any other, against the lifecycle contract.
     Check(CheckArguments),
+    /// Say which Python, versions, limits and places are in force, what is wrong, and what mends it.
+    Doctor(DoctorArguments),
+    /// Show the log of the managers.
+    Logs(LogsArguments),
     /// Stand before a kernel that is not ours; started by a manager, not by hand.
     #[command(hide = true)]
     Bridge,
@@ -245,6 +253,8 @@ pub fn main() -> ExitCode {
         Command::Kernel(arguments) => kernel::main(&arguments),
         Command::Check(arguments) => check::main(&arguments),
         Command::Kernelspec(arguments) => kernelspec::main(&arguments),
+        Command::Doctor(arguments) => doctor::main(&arguments),
+        Command::Logs(arguments) => logs::main(&arguments),
         Command::Bridge => bridge::main(),
     }
 }

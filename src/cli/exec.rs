@@ -18,6 +18,7 @@ use crate::config::{Caller, Configuration, Settings};
 use crate::execution::{ErrorClass, KernelReport, Outcome};
 use crate::process::{ProcessError, own_limits, try_descriptors, try_thread};
 use crate::session::{Registry, SessionError, SessionName};
+use crate::telemetry::log_when_needed;
 use crate::tools::{Grant, ToolTable};
 
 /// Descriptors for one kernel and a tool call.
@@ -258,6 +259,8 @@ async fn start_kernels(
         restarts: false,
         ..settings
     };
+    // Only what has to be said makes the file; it costs nothing otherwise.
+    drop(log_when_needed(&settings.home, settings.log_level));
     let registry = Registry::start(settings).await.map_err(failed)?;
     match registry.session("exec", &caller) {
         Ok(session) => Ok(Kernels::Own {

@@ -8,13 +8,15 @@
 //! - `args_kernel`, `kernel`, `kernelspec`: what front ends of Jupyter find; - `check`: kernels of any
 //!   kind against the contract;
 //! - `sessions`: sessions that live on (`list`, `events`: as people read them); - `serve`: the background
-//!   server.
+//!   server; - `logs`: what managers have logged;
+//! - `doctor`: what there is and what is wrong.
 
 mod args;
 mod args_kernel;
 mod args_sessions;
 mod bridge;
 mod check;
+mod doctor;
 mod events;
 mod exec;
 mod exit;
@@ -24,6 +26,7 @@ mod kernels;
 mod kernelspec;
 mod kernelspec_place;
 mod list;
+mod logs;
 mod row;
 mod serve;
 mod sessions;

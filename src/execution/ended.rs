@@ -9,6 +9,9 @@ use crate::jupyter::{CellReport, ExecuteReply, ReplyStatus, error_line};
 /// What is said of a cell that an interrupt has ended, as it was meant to.
 pub(crate) const INTERRUPTED_KEPT: &str = "[interrupted; state is kept]";
 
+/// What to do after a timeout that has cost state.
+pub(super) const MORE_TIME: &str = "rebuild what you need, or give the cell more time";
+
 /// What a cell's end means.
 #[derive(Debug)]
 pub(super) struct Ended {
@@ -174,7 +177,7 @@ impl Ended {
             Stop::Timeout => (
                 timed_out(limit),
                 format!("{}, was interrupted", timed_out(limit)),
-                "rebuild what you need, or give the cell more time",
+                MORE_TIME,
             ),
             Stop::Interrupt => (
                 "interrupted".to_owned(),

@@ -5,7 +5,7 @@
 //! - `transcript`: stdout with what was shown in between; - `wishes`: what a front end wants of it;
 //! - `live`: hands that on to somebody who reads along; - `progress`: what it has done so far;
 //! - `turn`: when it begins; - `cut_off`: what was seen of one whose end was not; - `outcome`: the result object; - `ended`: what its end means;
-//! - `text` and `losses`: what a reader of the result sees.
+//! - `text` and `losses`: what a reader of the result sees; - `hints`: what to do about a known mistake.
 //!
 //! Tools are known only as an authority that a cell has and loses.
 
@@ -13,6 +13,7 @@ mod authority;
 mod cell;
 mod cut_off;
 mod ended;
+mod hints;
 mod interrupt;
 mod live;
 mod losses;
@@ -29,6 +30,7 @@ pub use authority::CellAuthority;
 pub use cell::{CellRun, CellTask, Cost, How, Stop, run};
 pub use cut_off::Seen;
 pub(crate) use ended::INTERRUPTED_KEPT;
+pub use hints::{Gone, Repeats, Setting};
 pub use interrupt::Interrupt;
 pub use live::{LiveEvent, LiveOutput, LiveSender, live_output};
 pub use losses::{Loss, Successor, results_in_words};

@@ -4,6 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::tools::ToolCallRecord;
 
+/// How the line of `output` begins that holds the hint.
+pub(super) const HINT_BEGINS: &str = "[hint: ";
+/// How the line begins that asks for a change.
+pub(super) const REPEAT_BEGINS: &str = "[the same code has ";
+
 /// How a cell ended, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -207,6 +212,12 @@ pub struct Outcome {
     /// What kind of failure it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_class: Option<ErrorClass>,
+    /// What to do about it, if it is a known mistake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// How often the same code had failed the same way just before, in a row; none if it had not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeat_of_previous: u64,
     /// How many secrets were masked, each as `[redacted:KIND]`, in all that came of the cell; none if
     /// there were none.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -314,6 +325,11 @@ impl KernelReport {
 impl Outcome {
     /// The exit code of a cell that still runs.
     pub const NO_EXIT_CODE: i64 = i64::MIN;
+
+    /// Whether one of its notices is advice on the code, for who writes it for others to run.
+    pub(crate) fn is_advice(notice: &str) -> bool {
+        notice.starts_with(HINT_BEGINS) || notice.starts_with(REPEAT_BEGINS)
+    }
 
     /// Whether one of its notices is that of what was printed between cells.
     pub(crate) fn tells_background(&self, notice: &str) -> bool {

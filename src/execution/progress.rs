@@ -119,6 +119,8 @@ fn running(
             .map(|result| result.chars().take(RESULT_CHARS).collect()),
         error: None,
         error_class: None,
+        hint: None,
+        repeat_of_previous: 0,
         redacted: output.redacted,
         stdout_truncated: output.stdout.omitted > 0,
         stdout_bytes_total: output.stdout.total,

@@ -1,15 +1,15 @@
 //! Makes the result of a cell: what became of it, of its kernel, and the text a reader sees.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::ended::Ended;
+use super::hints::{Hint, Told, hint};
 use super::losses::{earlier_loss_line, new_kernel_line};
+use super::outcome::{HINT_BEGINS, REPEAT_BEGINS};
 use super::{
     BackgroundOutput, BesideStreams, CellRun, ErrorClass, How, KernelReport, Loss, Outcome, Raised,
-    ReportedState, Status, Successor,
+    Repeats, ReportedState, Setting, Status, Successor,
 };
-use crate::environment::DroppedNames;
 use crate::jupyter::ReplyStatus;
 use crate::output::plain;
 use crate::words::{agreeing, counted};
@@ -19,11 +19,11 @@ pub(super) const RESULT_CHARS: usize = 2_000;
 /// Characters of background output that `output` shows.
 const BACKGROUND_CHARS: usize = 200;
 /// What an empty success says.
-const NO_OUTPUT: &str = "[completed without output]";
+const NO_OUTPUT: &str = "completed without output";
 
 /// What the session knows beyond the run itself.
 #[derive(Debug)]
-pub struct Story {
+pub struct Story<'a> {
     /// The cell's number in its kernel.
     pub execution_count: u64,
     /// Which kernel of the session.
@@ -44,12 +44,14 @@ pub struct Story {
     pub background: Option<BackgroundOutput>,
     /// Sentences for the caller.
     pub warnings: Vec<String>,
-    /// Which variables of the caller's its kernel does not see, and why.
-    pub dropped: Arc<DroppedNames>,
+    /// What is known around the cell.
+    pub setting: Setting<'a>,
+    /// The session's latest failure.
+    pub repeats: &'a mut Repeats,
 }
 
 /// Makes the result.
-pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
+pub fn outcome_of(run: CellRun, mut story: Story<'_>) -> Outcome {
     let ended = Ended::of(
         &run.how,
         story.timeout,
@@ -80,14 +82,33 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
         text.block(&run.stderr.text);
         text.block(traceback);
     }
+    let hint = hint(
+        &run,
+        ended.status,
+        ended.class,
+        ended.line.as_deref(),
+        &story.setting,
+    );
+    let repeat = story.repeats.count(
+        story.setting.code,
+        ended.status,
+        ended.class,
+        ended.error.as_deref(),
+    );
     let background = story.background.as_ref().map(background_line);
     let end = ended.line.clone();
-    for line in ended.line.into_iter().chain(background) {
+    let lines = ended
+        .line
+        .into_iter()
+        .chain(hint_line(hint.as_ref(), repeat))
+        .chain(repeat_line(repeat, ended.class))
+        .chain(background);
+    for line in lines {
         text.line(&line);
         notices.push(line);
     }
     if ended.status == Status::Success && text.is_empty() {
-        text.line(NO_OUTPUT);
+        text.line(&nothing_shown(run.tool_use.made));
     }
     if let Some((count, why)) = &run.tool_use.refused {
         let (calls, were) = (
@@ -117,6 +138,8 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
         result: result.map(|result| result.chars().take(RESULT_CHARS).collect()),
         error: ended.error,
         error_class: ended.class,
+        hint: hint.map(|hint| hint.text),
+        repeat_of_previous: repeat,
         redacted: run.redacted,
         stdout_truncated: run.stdout.omitted > 0,
         stdout_bytes_total: run.stdout.total,
@@ -164,6 +187,8 @@ impl Outcome {
             result: None,
             error: Some(error),
             error_class: Some(class),
+            hint: None,
+            repeat_of_previous: 0,
             redacted: 0,
             stdout_truncated: false,
             stdout_bytes_total: 0,
@@ -199,7 +224,43 @@ fn raised(how: &How) -> Option<Raised> {
     }
 }
 
-fn kernel_report(how: &How, loss: Option<&Loss>, story: &Story) -> KernelReport {
+/// The line of an empty success. Results of tools that nobody has looked at would be asked for again.
+fn nothing_shown(calls: u64) -> String {
+    if calls == 0 {
+        return format!("[{NO_OUTPUT}]");
+    }
+    format!(
+        "[{NO_OUTPUT}; {} {} produced and none was shown: print what you need of {}]",
+        counted(calls, "tool result"),
+        agreeing(calls, "was", "were"),
+        agreeing(calls, "it", "them")
+    )
+}
+
+fn hint_line(hint: Option<&Hint>, repeat: u64) -> Option<String> {
+    let hint = hint.filter(|hint| match hint.told {
+        Told::No => true,
+        Told::InShort => repeat > 0,
+        Told::Whole => false,
+    })?;
+    Some(format!("{HINT_BEGINS}{}]", hint.text))
+}
+
+fn repeat_line(repeat: u64, class: Option<ErrorClass>) -> Option<String> {
+    let how = match class {
+        Some(ErrorClass::Timeout) => "run out of time",
+        _ => "failed the same way",
+    };
+    let times = repeat + 1;
+    (repeat > 0).then(|| {
+        format!(
+            "{REPEAT_BEGINS}{how} {times} times in a row: change it, or what it depends on, before you run \
+             it again]"
+        )
+    })
+}
+
+fn kernel_report(how: &How, loss: Option<&Loss>, story: &Story<'_>) -> KernelReport {
     let earlier = story.earlier_loss.as_ref();
     let untold = earlier
         .filter(|(_, told)| !told)

@@ -204,7 +204,9 @@ pub(super) fn notices(outcome: &Outcome, is_late_told: bool) -> Option<String> {
     let mut text = String::new();
     if !told_by_error {
         let told = outcome.beside_streams.notices.iter();
-        for notice in told.filter(|it| *it != INTERRUPTED_KEPT) {
+        // People see their own code and its traceback: advice is for agents.
+        let told = told.filter(|it| *it != INTERRUPTED_KEPT && !Outcome::is_advice(it));
+        for notice in told {
             if is_late_told && outcome.tells_background(notice) {
                 continue;
             }

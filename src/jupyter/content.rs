@@ -128,7 +128,13 @@ impl ExecuteReply {
         texts.extend(&mut self.traceback);
         texts.extend(&mut self.user_expressions);
         if let Some(report) = &mut self.warmcell {
-            texts.extend(report.error.as_mut().map(|error| &mut error.line));
+            if let Some(error) = &mut report.error {
+                texts.push(&mut error.line);
+                if let Some(missing) = &mut error.missing {
+                    texts.extend([&mut missing.module, &mut missing.python]);
+                    texts.extend(missing.package.iter_mut().chain(&mut missing.file));
+                }
+            }
             texts.extend(report.exit.as_mut().and_then(|exit| exit.text.as_mut()));
         }
         for text in texts {
@@ -233,6 +239,40 @@ pub struct ErrorPlace {
     /// The innermost line of a cell, as in `<cell 3>, line 2`.
     #[serde(deserialize_with = "or_default")]
     pub place: Option<String>,
+    /// Of a module that could not be imported.
+    #[serde(deserialize_with = "or_default")]
+    pub missing: Option<MissingModule>,
+}
+
+/// What a kernel of ours knows of a module that it could not import.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub struct MissingModule {
+    /// Its whole name, as in `google.cloud`.
+    #[serde(deserialize_with = "or_default")]
+    pub module: String,
+    /// The interpreter.
+    #[serde(deserialize_with = "or_default")]
+    pub python: String,
+    /// Whether that has pip.
+    #[serde(deserialize_with = "or_default")]
+    pub pip: bool,
+    /// Whether that can make itself one.
+    #[serde(deserialize_with = "or_default")]
+    pub ensurepip: bool,
+    /// Whether uv is on the kernel's PATH.
+    #[serde(deserialize_with = "or_default")]
+    pub uv: bool,
+    /// Whether its pip refuses, because the system's packages own it.
+    #[serde(deserialize_with = "or_default")]
+    pub managed: bool,
+    /// The file of the package, if that is there and this part of it is not.
+    #[serde(deserialize_with = "or_default")]
+    pub package: Option<String>,
+    /// A file of this name near the working directory.
+    #[serde(deserialize_with = "or_default")]
+    pub file: Option<String>,
 }
 
 /// The content of an `execute_result`.

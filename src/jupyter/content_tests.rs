@@ -81,6 +81,7 @@ fn a_full_reply_is_read() {
                 class: "exception".to_owned(),
                 line: "E: x".to_owned(),
                 place: Some("<cell 4>, line 2".to_owned()),
+                missing: None,
             }),
             interrupted: true,
             asks_exit: true,

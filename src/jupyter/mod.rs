@@ -44,7 +44,7 @@ pub use bundle::MimeBundle;
 pub use connection::{Connection, Endpoint, MOST_CONNECTION_BYTES, SocketName, Transport};
 pub use content::{
     CellReport, DisplayData, ErrorContent, ErrorPlace, ExecuteReply, ExecuteRequest, ExecuteResult,
-    Exit, Names, ReplyStatus, error_line,
+    Exit, MissingModule, Names, ReplyStatus, error_line,
 };
 pub use error::{ContentError, FrameError, HeaderError};
 pub use foreign::{Expressions, KernelInfo, StatusContent, StreamContent};

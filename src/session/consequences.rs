@@ -1,14 +1,14 @@
 //! What the end of a cell means for its session, and the result that says so.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::keeper::Next;
 use super::restart::GLANCE;
 use super::untold::Received;
 use super::worker::Worker;
+use super::{Cell, Policy};
 use crate::execution::{
-    CellRun, Cost, How, LossReason, Outcome, Stop, Story, Successor, outcome_of,
+    CellRun, Cost, How, LossReason, Outcome, Setting, Stop, Story, Successor, outcome_of,
 };
 use crate::kernel::Death;
 
@@ -17,9 +17,10 @@ impl Worker {
     pub(super) async fn finish(
         &mut self,
         mut run: CellRun,
-        timeout: Duration,
+        cell: &Cell,
         received: &Arc<Received>,
     ) -> Outcome {
+        let timeout = self.timeout_of(cell);
         let (count, generation) = (self.keeper.count(), self.keeper.generation());
         let execution_count = self.keeper.execution_count();
         let earlier_loss = self.keeper.untold();
@@ -68,6 +69,17 @@ impl Worker {
             }
             _ => Successor::default(),
         };
+        let tools = self.tools.specs();
+        let on_timeout = cell.on_timeout.unwrap_or(self.terms.settings.on_timeout);
+        let setting = Setting {
+            code: &cell.code,
+            foreign: self.keeper.starter.foreign(),
+            tools: &tools,
+            grant: &cell.grant,
+            dropped: &|name| self.keeper.starter.why_dropped(name),
+            gone: &self.keeper.gone,
+            is_interrupted_in_place: on_timeout == Policy::Interrupt,
+        };
         let story = Story {
             execution_count,
             generation,
@@ -79,8 +91,22 @@ impl Worker {
             successor,
             background: background.told(),
             warnings,
-            dropped: Arc::clone(self.keeper.starter.dropped()),
+            setting,
+            repeats: &mut self.repeats,
         };
-        outcome_of(run, story)
+        let outcome = outcome_of(run, story);
+        tracing::debug!(
+            generation,
+            execution_count,
+            status = ?outcome.status,
+            class = ?outcome.error_class,
+            exit_code = outcome.exit_code,
+            elapsed_ms = outcome.duration_seconds * 1_000.0,
+            bytes = outcome.stdout_bytes_total,
+            tool_calls = outcome.tool_calls_made,
+            repeats = outcome.repeat_of_previous,
+            "a cell has ended"
+        );
+        outcome
     }
 }

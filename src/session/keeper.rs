@@ -19,7 +19,7 @@ use super::session::Shared;
 use super::starter::Starter;
 use super::untold::{Received, Untold};
 use super::worker::SessionTerms;
-use crate::execution::{Interrupt, Loss, LossReason, Lost};
+use crate::execution::{Gone, Interrupt, Loss, LossReason, Lost};
 use crate::jupyter::Names;
 use crate::kernel::{Death, Kernel, KernelState, Trigger};
 use crate::provisioner::{KernelExit, ProvisionError};
@@ -80,6 +80,8 @@ pub(super) struct Keeper {
     notices: Vec<String>,
     /// What a kernel printed between its last cell and its end.
     last_words: LastWords,
+    /// What its kernels have held that are gone.
+    pub(super) gone: Gone,
     /// What a cell has cost that was ended by a reset, until that tells it.
     pub(super) discarded: Option<Lost>,
     /// Where it is noted what would be lost with the manager.
@@ -94,7 +96,11 @@ impl Keeper {
         terms: &SessionTerms,
     ) -> Self {
         let (page, left) = page.unzip();
-        let left = left.unwrap_or_default();
+        let mut left = left.unwrap_or_default();
+        let mut gone = Gone::default();
+        if let Some((loss, _)) = left.untold.pending() {
+            gone.add(loss.lost.names, &loss.detail);
+        }
         let mut keeper = Self {
             shared,
             starter,
@@ -111,6 +117,7 @@ impl Keeper {
             untold: left.untold,
             notices: Vec::new(),
             last_words: LastWords::default(),
+            gone,
             discarded: None,
             page,
         };
@@ -238,6 +245,13 @@ impl Keeper {
                 self.notices.extend(self.starter.keep_interpreter(&kernel));
                 self.shared.facts.started(&kernel, self.starter.foreign());
                 self.notices.extend(kernel.choice().map(str::to_owned));
+                tracing::info!(
+                    generation = self.generation,
+                    pid = kernel.pid(),
+                    python = %kernel.interpreter().executable.display(),
+                    foreign = self.starter.foreign(),
+                    "a kernel was started"
+                );
                 self.trigger(Trigger::Started, "the process was forked");
                 self.slot = Slot::Ready(kernel);
                 self.recount();
@@ -301,7 +315,15 @@ impl Keeper {
             detail: detail.to_owned(),
             lost: self.shared.facts.record().as_lost(),
         };
+        let generation = self.generation;
+        let (cells, names) = (loss.lost.cells, loss.lost.names_total);
+        if reason == LossReason::KernelDied {
+            tracing::warn!(generation, detail, cells, names, "a kernel has died");
+        } else {
+            tracing::info!(generation, detail, cells, names, "a kernel was ended");
+        }
         self.untold.add(loss.clone());
+        self.gone.add(self.shared.facts.record().names(), detail);
         // The handle goes: whatever is left of the kernel ends.
         if let Slot::Ready(kernel) = std::mem::take(&mut self.slot) {
             self.keep_background(kernel.take_background());

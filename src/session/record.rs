@@ -56,6 +56,11 @@ impl Record {
         }
     }
 
+    /// All names that are remembered.
+    pub(super) fn names(&self) -> Vec<LostName> {
+        self.names.clone()
+    }
+
     /// The kernel is gone.
     pub(super) fn clear(&mut self) {
         *self = Self::default();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::ask::WAITING_QUESTIONS;
 use super::census::Census;
@@ -215,6 +216,8 @@ impl Registry {
     }
 
     fn open(&self, name: SessionName, caller: &Caller) -> Result<Session, SessionError> {
+        let span = tracing::info_span!("session", session_id = %name);
+        let _in_it = span.clone().entered();
         let changing = self.settings.subscribe();
         let settings = self.settings();
         let for_tools = ToolSettings {
@@ -278,7 +281,7 @@ impl Registry {
             tools,
             sockets,
         );
-        tokio::spawn(worker.run(job_queue, control_queue));
+        tokio::spawn(worker.run(job_queue, control_queue).instrument(span));
         Ok(Session {
             shared,
             jobs,

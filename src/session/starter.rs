@@ -89,7 +89,12 @@ fn environments(
     note_dropped(&seen.dropped);
     let secrets = seen.secrets.iter();
     let secrets = secrets.map(|(name, value)| (name.as_str(), value.as_str()));
-    let rules = Rules::new([Hidden::of(random_key(), secrets)]);
+    let hidden = Hidden::of(random_key(), secrets);
+    [hidden.clone()]
+        .into_iter()
+        .chain(fingerprints(caller))
+        .for_each(crate::telemetry::hide);
+    let rules = Rules::new([hidden]);
     let rules = fingerprints(caller).fold(rules, Rules::and);
     let mut kept = seen.variables;
     let named = caller.named.iter().map(|(name, _)| name);
@@ -225,6 +230,20 @@ impl Starter {
         }
     }
 
+    /// Why its kernels do not see a variable of their caller's, if that was taken out, and how it can be
+    /// let through.
+    pub(super) fn why_dropped(&self, name: &str) -> Option<String> {
+        let reason = self.dropped.reason(name)?;
+        let way = if reason.can_be_named() {
+            format!(
+                "; `exec --env {name}` or terminal.env_passthrough lets it through, into a new kernel"
+            )
+        } else {
+            String::new()
+        };
+        Some(format!("{reason}{way}"))
+    }
+
     /// The environment of commands that tools run.
     pub(super) fn commands(&self) -> Variables {
         Arc::clone(&self.commands)
@@ -238,11 +257,6 @@ impl Starter {
     /// In which folder and with which Python kernels run.
     pub(super) fn mode(&self) -> Mode {
         self.mode
-    }
-
-    /// Which variables of the caller's kernels do not see.
-    pub(super) fn dropped(&self) -> &Arc<DroppedNames> {
-        &self.dropped
     }
 
     /// From now on kernels start here; where they started before.

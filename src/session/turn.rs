@@ -48,7 +48,7 @@ impl Worker {
                 if let Some(sentence) = self.belongings.told(self.keeper.kernel_folder()).await {
                     self.keeper.notice(sentence);
                 }
-                self.finish(run, self.timeout_of(cell), received).await
+                self.finish(run, cell, received).await
             }
             Err(outcome) => {
                 if let Some(former) = former {

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument as _;
 
 use super::ask::AskJob;
 use super::belongings::Belongings;
@@ -25,7 +26,8 @@ use super::untold::Received;
 use super::{Cell, Ended, EventKind, Policy};
 use crate::config::Settings;
 use crate::execution::{
-    Caps, CellAuthority, CellRun, CellTask, Interrupt, LiveSender, LossReason, Progress, Stop, run,
+    Caps, CellAuthority, CellRun, CellTask, Interrupt, LiveSender, LossReason, Progress, Repeats,
+    Stop, run,
 };
 use crate::folders::OwnFolder;
 use crate::ids::random_hex;
@@ -88,6 +90,8 @@ pub(super) struct Worker {
     cells: u64,
     /// Questions of front ends, the same.
     pub(super) questions: u64,
+    /// Its latest failure.
+    pub(super) repeats: Repeats,
     /// Holds the socket of the tools, so it goes after them.
     sockets: Arc<OwnFolder>,
 }
@@ -130,6 +134,7 @@ impl Worker {
             id: random_hex(8),
             cells: 0,
             questions: 0,
+            repeats: Repeats::default(),
             sockets,
         }
     }
@@ -347,6 +352,8 @@ impl Worker {
         }
         let watcher = OutputEvents::new(shared, number);
         let rules = self.keeper.starter.rules_for(cell.caller.as_deref());
+        let msg_id = format!("{}_{number}", self.id);
+        let span = tracing::debug_span!("cell", cell = number, msg_id, execution_count);
         let keeper = &mut self.keeper;
         let mut interrupting = |stop: Stop| keeper.interrupted(stop.reason());
         run(CellTask {
@@ -354,7 +361,7 @@ impl Worker {
             code: &cell.code,
             cell: number,
             cwd: step.directory.as_deref(),
-            msg_id: &format!("{}_{number}", self.id),
+            msg_id: &msg_id,
             session: &self.id,
             date: &Timestamp::now().to_string(),
             timeout,
@@ -374,6 +381,7 @@ impl Worker {
             watcher: Some(Box::new(watcher)),
             wishes: &cell.wishes,
         })
+        .instrument(span)
         .await
     }
 }
@@ -407,6 +415,17 @@ async fn next_control(
 
 fn tool_observer(shared: Arc<Shared>, cell: u64) -> Arc<dyn Fn(ToolEvent) + Send + Sync> {
     Arc::new(move |event| {
+        if let ToolEvent::Finished { id, ok, ms } = &event {
+            let session = shared.name.as_str();
+            tracing::debug!(
+                session,
+                cell,
+                call_id = id,
+                ok,
+                elapsed_ms = ms,
+                "a tool call has ended"
+            );
+        }
         let kind = match event {
             ToolEvent::Started { id, tool } => EventKind::ToolStarted { id, tool },
             ToolEvent::Finished { id, ok, ms } => EventKind::ToolFinished { id, ok, ms },

@@ -19,11 +19,12 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::budget::RequestBudget;
 use super::call::{Call, Reply, said};
 use super::frame::{Connection, Frame, Hello};
-use super::{Authority, ToolFailure, ToolTable};
+use super::{Authority, ToolFailure, ToolSpec, ToolTable};
 use crate::folders::OwnFolder;
 use crate::ids::random_hex;
 use crate::process::{is_descendant, until_worth_another_try};
@@ -91,7 +92,7 @@ impl ToolServer {
             calls: Semaphore::new(MAX_CALLS),
         });
         let (fresh, next) = mpsc::channel(1);
-        let task = tokio::spawn(accept(listener, next, Arc::clone(&shared)));
+        let task = tokio::spawn(accept(listener, next, Arc::clone(&shared)).in_current_span());
         Ok(Self {
             shared,
             path,
@@ -130,6 +131,12 @@ impl ToolServer {
             ),
             ("HERMES_RPC_TOKEN".to_owned(), self.shared.token.clone()),
         ]
+    }
+
+    /// The tools that cells may be allowed to call.
+    pub fn specs(&self) -> Vec<&'static ToolSpec> {
+        let tools = self.shared.settings.table.iter();
+        tools.map(|tool| tool.spec()).collect()
     }
 
     /// From now on this process, and what descends from it, may connect.

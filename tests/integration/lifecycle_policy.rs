@@ -7,7 +7,7 @@ use warmcell::execution::Status;
 use warmcell::session::{Cell, Policy};
 
 use crate::lifecycle_support::{
-    as_if_restarted, is_alive, json, json_without_time, number, result, written,
+    as_if_restarted, is_alive, json, json_without_time, number, result, unhinted, written,
 };
 use crate::policy_kit::{
     assert_kept, gentle, interrupted, interrupted_at_mark, with_grace, without_marks,
@@ -46,7 +46,9 @@ async fn a_timed_out_cell_keeps_its_state_and_says_so() {
         ))
         .await;
     let mut told = json_without_time(&outcome);
-    told["output"] = without_marks(told["output"].as_str().unwrap()).into();
+    told["output"] = without_marks(unhinted(told["output"].as_str().unwrap())).into();
+    assert!(told["hint"].as_str().unwrap().contains("more time"));
+    told.as_object_mut().unwrap().remove("hint");
     assert_eq!(
         told,
         json!({
@@ -209,7 +211,7 @@ async fn a_cell_that_goes_its_own_way_to_its_end_is_told_so() {
         assert_eq!(outcome.status, Status::Timeout);
         assert_eq!(outcome.result.as_deref(), Some("8"));
         assert_eq!(
-            outcome.output,
+            unhinted(&outcome.output),
             "caught\n8\n[timed out after 0.08 s and was interrupted; after that the cell ended by \
              itself; state is kept]"
         );
@@ -238,7 +240,7 @@ async fn a_cell_may_clean_up_after_the_interrupt() {
                 let what = format!("{version} {code}: {}", outcome.output);
                 assert!(outcome.output.starts_with("cleaning\ntool\n clean\n"), "{what}");
                 assert_eq!(json(&outcome)["kernel"]["generation"], 1, "{what}");
-                assert!(outcome.output.ends_with("; state is kept]"), "{what}");
+                assert!(unhinted(&outcome.output).ends_with("; state is kept]"), "{what}");
             }
         }
     })
@@ -287,7 +289,7 @@ async fn a_cell_that_does_not_end_within_the_grace_loses_its_kernel() {
     let outcome = result(&mut session.execute(cell)).await;
     assert_eq!(outcome.status, Status::Timeout);
     assert_eq!(
-        outcome.output,
+        unhinted(&outcome.output),
         "[timed out after 0.1 s, was interrupted and did not end within 0.4 s; the kernel was killed \
          and restarted; nothing but this cell is lost]"
     );

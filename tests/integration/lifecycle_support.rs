@@ -91,3 +91,8 @@ pub fn median_and_worst(mut times: Vec<Duration>) -> (Duration, Duration) {
     times.sort_unstable();
     (times[times.len() / 2], times[times.len() - 1])
 }
+
+/// The text of a result without the line of its hint.
+pub fn unhinted(output: &str) -> &str {
+    output.split("\n[hint: ").next().unwrap_or_default()
+}

@@ -107,7 +107,7 @@ async fn trace_4_a_timeout() {
     assert_eq!(
         json_without_time(&outcome),
         json!({
-            "status": "timeout",
+            "status": "timeout", "hint": outcome.hint,
             "output": "b\n[timed out after 1 s; the kernel was killed and restarted: 3 cells and x are lost; rebuild what you need, or give the cell more time]",
             "exit_code": -1, "tool_calls_made": 0,
             "error": "timed out after 1 s", "error_class": "timeout",
