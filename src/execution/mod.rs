@@ -5,6 +5,7 @@
 //! - `transcript`: stdout with what was shown in between; - `wishes`: what a front end wants of it;
 //! - `live`: hands that on to somebody who reads along; - `progress`: what it has done so far;
 //! - `turn`: when it begins; - `cut_off`: what was seen of one whose end was not; - `outcome`: the result object; - `ended`: what its end means;
+//! - `kept`: what of it becomes files;
 //! - `text` and `losses`: what a reader of the result sees.
 //!
 //! Tools are known only as an authority that a cell has and loses.
@@ -14,6 +15,7 @@ mod cell;
 mod cut_off;
 mod ended;
 mod interrupt;
+mod kept;
 mod live;
 mod losses;
 mod outcome;
@@ -30,6 +32,7 @@ pub use cell::{CellRun, CellTask, Cost, How, Stop, run};
 pub use cut_off::Seen;
 pub(crate) use ended::INTERRUPTED_KEPT;
 pub use interrupt::Interrupt;
+pub use kept::{Artifact, Files, Kept, Store};
 pub use live::{LiveEvent, LiveOutput, LiveSender, live_output};
 pub use losses::{Loss, Successor, results_in_words};
 pub use outcome::{

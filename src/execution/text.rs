@@ -82,10 +82,18 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
     }
     let background = story.background.as_ref().map(background_line);
     let end = ended.line.clone();
-    for line in ended.line.into_iter().chain(background) {
+    if let Some(line) = ended.line {
         text.line(&line);
         notices.push(line);
     }
+    if let Some(line) = run.kept.output_line(false, story.loss.is_none()) {
+        text.line(&line);
+    }
+    for line in run.kept.artifact_lines().chain(background) {
+        text.line(&line);
+        notices.push(line);
+    }
+    story.warnings.extend(run.kept.warnings());
     if ended.status == Status::Success && text.is_empty() {
         text.line(NO_OUTPUT);
     }
@@ -122,8 +130,10 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
         stdout_bytes_total: run.stdout.total,
         stdout_bytes_captured: run.stdout.captured,
         stdout_bytes_omitted: run.stdout.omitted,
+        stdout_spill_path: run.kept.path(),
         warning: (!story.warnings.is_empty()).then(|| story.warnings.join("; ")),
         tool_calls: run.tool_use.calls,
+        artifacts: run.kept.artifacts,
         background_output: story.background,
         cell_id: None,
         beside_streams: BesideStreams {
@@ -169,8 +179,10 @@ impl Outcome {
             stdout_bytes_total: 0,
             stdout_bytes_captured: 0,
             stdout_bytes_omitted: 0,
+            stdout_spill_path: None,
             warning: None,
             tool_calls: Vec::new(),
+            artifacts: Vec::new(),
             background_output: None,
             cell_id: None,
         }

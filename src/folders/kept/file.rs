@@ -45,7 +45,7 @@ impl KeptFile {
                 Ok(file) => {
                     // Whoever prunes sees that it is being written; where there are no locks, by its
                     // age.
-                    drop(flock(&file, FlockOperation::NonBlockingLockShared));
+                    flock(&file, FlockOperation::NonBlockingLockShared).ok();
                     let made = Self {
                         folder,
                         file: File::from(file),
@@ -164,11 +164,8 @@ impl Drop for KeptFile {
         if let (Ok(there), Ok(here)) = (there, here)
             && (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
         {
-            drop(unlinkat(
-                self.folder.fd(),
-                self.name.as_str(),
-                AtFlags::empty(),
-            ));
+            let name = self.name.as_str();
+            unlinkat(self.folder.fd(), name, AtFlags::empty()).ok();
         }
     }
 }

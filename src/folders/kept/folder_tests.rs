@@ -24,7 +24,7 @@ fn keep(folder: &Arc<KeptFolder>, text: &str) -> PathBuf {
 }
 
 fn age(path: &Path, age: Duration) {
-    let file = fs::File::options().write(true).open(path).unwrap();
+    let file = File::options().write(true).open(path).unwrap();
     file.set_modified(SystemTime::now() - age).unwrap();
 }
 
@@ -190,7 +190,7 @@ fn of_more_than_a_gibibyte_the_oldest_go() {
     let kept = KeptFolder::open(&home).unwrap();
     let big = |text: &str, minutes: u64| {
         let path = keep(&kept, text);
-        let file = fs::File::options().write(true).open(&path).unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
         file.set_len(500 << 20).unwrap();
         age(&path, Duration::from_secs(minutes * 60));
         path
