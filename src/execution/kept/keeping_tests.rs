@@ -1,6 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use bytes::Bytes;
@@ -32,8 +33,8 @@ fn files(home: &Path) -> Vec<PathBuf> {
 /// A disk of which nothing good is to be had.
 #[derive(Debug)]
 enum BadDisk {
-    /// It takes so many bytes.
-    Full(usize),
+    /// It takes so many bytes; a second file all.
+    Full(AtomicUsize),
     /// It takes nothing, until this is dropped.
     Hangs(Arc<Mutex<mpsc::Receiver<()>>>),
     /// It does not even begin.
@@ -45,7 +46,10 @@ struct BadFile(Option<usize>, Option<Arc<Mutex<mpsc::Receiver<()>>>>);
 impl Shelf for BadDisk {
     fn create(&self, _kind: KeptKind) -> io::Result<Box<dyn Keep>> {
         match self {
-            Self::Full(room) => Ok(Box::new(BadFile(Some(*room), None))),
+            Self::Full(room) => {
+                let room = room.swap(usize::MAX, Ordering::Relaxed);
+                Ok(Box::new(BadFile(Some(room), None)))
+            }
             Self::Hangs(until) => Ok(Box::new(BadFile(None, Some(Arc::clone(until))))),
             Self::Refuses => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
         }
@@ -63,7 +67,7 @@ impl Shelf for BadDisk {
 impl Keep for BadFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Some(until) = &self.1 {
-            drop(until.lock().unwrap().recv());
+            until.lock().unwrap().recv().ok();
         }
         let left = self.0.and_then(|room| room.checked_sub(bytes.len()));
         self.0 = left;
@@ -164,7 +168,7 @@ async fn beyond_the_limit_a_line_says_so() {
         "äöüß\n[... the output goes on; max_spill_bytes is 9 ...]\n"
     );
     let (home, store) = here(0);
-    let mut keeping = super::Keeping::new(&store, Files::All, 2, None).unwrap();
+    let mut keeping = Keeping::new(&store, Files::All, 2, None).unwrap();
     keeping.text(b"text");
     let kept = keeping.finish(PATIENCE).await;
     assert_eq!(kept.lost.as_deref(), Some("max_spill_bytes is 0"));
@@ -198,7 +202,7 @@ async fn with_bad(disk: BadDisk, why: &str) {
 
 #[tokio::test]
 async fn a_disk_that_is_full_or_read_only_costs_the_file_alone() {
-    with_bad(BadDisk::Full(3), "no storage space").await;
+    with_bad(BadDisk::Full(AtomicUsize::new(3)), "no storage space").await;
     with_bad(BadDisk::Refuses, "read-only filesystem or storage medium").await;
 }
 

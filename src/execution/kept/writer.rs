@@ -26,6 +26,8 @@ struct Desk {
     shelf: Arc<dyn Shelf>,
     shared: Arc<Shared>,
     output: Option<Box<dyn Keep>>,
+    /// It was given up: a part of it alone would be taken for all.
+    is_lost: bool,
     artifact_bytes: u64,
 }
 
@@ -50,6 +52,7 @@ pub(super) async fn write(shared: Arc<Shared>, shelf: Arc<dyn Shelf>) -> Kept {
         shelf,
         shared: Arc::clone(&shared),
         output: None,
+        is_lost: false,
         artifact_bytes: 0,
     };
     let thread = match OwnThread::start("kept files", desk) {
@@ -91,9 +94,10 @@ impl Desk {
     fn put(&mut self, batch: Batch) -> Done {
         let Batch { mut text, shown } = batch;
         let mut done = Done::default();
-        if !text.is_empty() {
+        if !text.is_empty() && !self.is_lost {
             done.failed = self.append(&text).err();
             if done.failed.is_some() {
+                self.is_lost = true;
                 // What there is of it is taken away: it may be what fills the disk.
                 self.output = None;
             }
