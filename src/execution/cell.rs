@@ -157,17 +157,10 @@ pub struct CellRun {
 impl CellRun {
     /// A cell that was ended before it began.
     pub fn without_output(how: How) -> Self {
-        let nothing = || Windowed {
-            text: String::new(),
-            total: 0,
-            captured: 0,
-            omitted: 0,
-            omitted_from: 0,
-        };
         Self {
             how,
-            stdout: nothing(),
-            stderr: nothing(),
+            stdout: Windowed::default(),
+            stderr: Windowed::default(),
             result: None,
             duration: Duration::ZERO,
             tool_use: ToolUse::default(),
@@ -257,11 +250,13 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
         let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
         (sink.take(), sink.take_keeping())
     };
-    let kept = match keeping {
+    let mut kept = match keeping {
         Some(keeping) if matches!(how, How::Lost(..)) => keeping.finish(KEEPING_A_LOST_CELLS).await,
         Some(keeping) => keeping.finish(KEEPING).await,
         None => Kept::default(),
     };
+    // What was drawn over nobody misses.
+    kept.lost = kept.lost.filter(|_| collected.stdout.is_cut);
     let mut redacted = collected.redacted;
     let how = masked(how, task.rules.as_ref(), &mut redacted);
     Ok(CellRun {

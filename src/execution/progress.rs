@@ -108,6 +108,7 @@ fn running(
     }
     text.line(line);
     let spill = output.kept.output_line(true, true);
+    let spill = spill.filter(|_| output.stdout.is_cut);
     for line in spill.into_iter().chain(output.kept.artifact_lines()) {
         text.line(&line);
     }

@@ -86,7 +86,8 @@ pub fn outcome_of(run: CellRun, mut story: Story) -> Outcome {
         text.line(&line);
         notices.push(line);
     }
-    if let Some(line) = run.kept.output_line(false, story.loss.is_none()) {
+    let spill = run.kept.output_line(false, story.loss.is_none());
+    if let Some(line) = spill.filter(|_| run.stdout.is_cut) {
         text.line(&line);
     }
     for line in run.kept.artifact_lines().chain(background) {

@@ -16,6 +16,7 @@ fn printed(text: &str) -> Windowed {
         captured: total,
         omitted: 0,
         omitted_from: total,
+        is_cut: false,
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Windowed {
     pub omitted: u64,
     /// Where those begin that are not.
     pub omitted_from: u64,
+    /// Whether the text is only a beginning and an end.
+    pub is_cut: bool,
 }
 
 impl Windowed {
@@ -85,6 +87,7 @@ impl Window {
                 captured: total,
                 omitted: 0,
                 omitted_from: total,
+                is_cut: false,
             };
         }
         let head = head
@@ -106,6 +109,7 @@ impl Window {
             captured,
             omitted,
             omitted_from: wide(head.len()),
+            is_cut: true,
         }
     }
 }
