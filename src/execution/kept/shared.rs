@@ -9,6 +9,9 @@ use super::Artifact;
 use crate::jupyter::Published;
 use crate::kernel::Pressure;
 
+/// Bytes that are worth a write, while more may come.
+const PIECE_BYTES: usize = 128 << 10;
+
 /// Something shown that is to be a file.
 #[derive(Debug)]
 pub(super) struct Shown {
@@ -37,6 +40,8 @@ struct State {
     waiting: Batch,
     /// The sizes of what waits, as the pressure knows them.
     bytes: usize,
+    /// What waits is to be written now.
+    is_wanted: bool,
     /// Nothing more comes.
     ended: bool,
     /// Nothing more of the text, or of anything, is taken.
@@ -49,6 +54,15 @@ struct State {
     /// It gets its last name.
     closing: bool,
     artifacts: Vec<Artifact>,
+}
+
+impl State {
+    /// Whether something is to be written. A flood is, in large pieces; its first one makes the file.
+    fn is_due(&self) -> bool {
+        let now = self.path.is_none() || self.is_wanted || self.ended;
+        let text = &self.waiting.text;
+        !self.waiting.shown.is_empty() || text.len() >= PIECE_BYTES || (now && !text.is_empty())
+    }
 }
 
 impl Shared {
@@ -80,6 +94,9 @@ impl Shared {
             state.waiting.text.extend_from_slice(bytes);
             state.bytes += bytes.len();
             self.pressure.add(bytes.len());
+            if !state.is_due() {
+                return;
+            }
         }
         self.changed.notify_one();
     }
@@ -109,7 +126,12 @@ impl Shared {
         let mut state = self.state();
         let path = state.path.clone().filter(|_| !state.closing);
         state.told |= path.is_some();
-        (path, state.artifacts.clone())
+        // Whoever asks looks into it.
+        state.is_wanted = true;
+        let artifacts = state.artifacts.clone();
+        drop(state);
+        self.changed.notify_one();
+        (path, artifacts)
     }
 
     pub(super) fn artifacts(&self) -> Vec<Artifact> {
@@ -125,7 +147,8 @@ impl Shared {
         loop {
             {
                 let mut state = self.state();
-                if !state.waiting.text.is_empty() || !state.waiting.shown.is_empty() {
+                if state.is_due() {
+                    state.is_wanted = false;
                     let text = spare.take().unwrap_or_default();
                     let empty = Batch {
                         text,
