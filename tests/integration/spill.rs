@@ -11,6 +11,7 @@ use warmcell::execution::{Outcome, Status};
 use warmcell::session::{Cell, Policy, Registry};
 
 use crate::command_kit::assert_nothing_left;
+use crate::foreign_kit::with_ipykernel;
 use crate::lifecycle_support::written;
 use crate::server_kit::{Home, parts};
 use crate::support::{Manager, Place, finish, on_each_python, python, run, run_cell, text};
@@ -341,6 +342,16 @@ async fn old_files_of_ours_go_with_the_next_one() {
     left.sort();
     assert_eq!(kept(&place), left);
     assert_nothing_left(&place).await;
+}
+
+#[tokio::test]
+async fn of_a_kernel_that_is_not_ours_too() {
+    with_ipykernel(async |_, session, _| {
+        let outcome = run(session, ENDS).await;
+        assert_eq!(spilled(&outcome), ends());
+        assert_eq!(outcome.stdout_bytes_total, ends().len() as u64);
+    })
+    .await;
 }
 
 /// A disk of its own behind the cache, of so many kB; unmounted when dropped.
