@@ -12,13 +12,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What comes of a stdout that is cut so: what was collected, and what is in the file.
 fn kept(chunks: &[&[u8]], cap: usize) -> (Collected, Option<Vec<u8>>) {
     let home = TempDir::new().unwrap();
-    let store = Store::new(home.path().to_owned(), 1 << 20);
+    let store = Store::new(home.path().to_owned());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
         .unwrap();
     runtime.block_on(async {
-        let keeping = Keeping::new(&store, Files::All, cap, None);
+        let keeping = Keeping::new(&store, Files::All, cap, 2 << 20, None);
         let caps = Caps {
             stdout: cap,
             stderr: 0,

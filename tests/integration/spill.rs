@@ -159,7 +159,7 @@ async fn the_file_is_there_however_the_cell_ends() {
         let begun = manager.place.work().join(format!("{policy:?}"));
         let code = format!("{flood}open({begun:?}, 'w').write('x\\n')\nwhile True: pass");
         let mut execution = session.execute(Cell {
-            on_interrupt: policy,
+            on_interrupt: Some(policy),
             ..Cell::new(code)
         });
         let interrupt = execution.interrupt_token();

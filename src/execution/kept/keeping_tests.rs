@@ -14,14 +14,14 @@ use crate::jupyter::{Channel, PublishedKind, RawMessage, header};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn here(most_bytes: u64) -> (TempDir, Arc<Store>) {
+fn here() -> (TempDir, Arc<Store>) {
     let home = TempDir::new().unwrap();
-    let store = Store::new(home.path().to_owned(), most_bytes);
+    let store = Store::new(home.path().to_owned());
     (home, store)
 }
 
 fn keeping(store: &Arc<Store>, window: usize) -> Keeping {
-    Keeping::new(store, Files::All, window, None).unwrap()
+    Keeping::new(store, Files::All, window, 1 << 20, None).unwrap()
 }
 
 fn files(home: &Path) -> Vec<PathBuf> {
@@ -58,10 +58,6 @@ impl Shelf for BadDisk {
     fn place(&self) -> PathBuf {
         "/home/cache/exec".into()
     }
-
-    fn most_bytes(&self) -> u64 {
-        1 << 20
-    }
 }
 
 impl Keep for BadFile {
@@ -93,13 +89,13 @@ fn shown(data: &str) -> Arc<Published> {
 
 #[tokio::test]
 async fn what_fits_the_window_needs_no_file() {
-    let (home, store) = here(1 << 20);
+    let (home, store) = here();
     let mut small = keeping(&store, 10);
     small.text(b"0123456789");
     assert_eq!(small.finish(PATIENCE).await, Kept::default());
     assert!(files(home.path()).is_empty());
-    assert!(Keeping::new(&store, Files::None, 10, None).is_none());
-    let mut live = Keeping::new(&store, Files::Artifacts, 10, None).unwrap();
+    assert!(Keeping::new(&store, Files::None, 10, 100, None).is_none());
+    let mut live = Keeping::new(&store, Files::Artifacts, 10, 100, None).unwrap();
     live.text(b"0123456789a");
     assert_eq!(live.finish(PATIENCE).await, Kept::default());
     assert!(files(home.path()).is_empty());
@@ -107,7 +103,7 @@ async fn what_fits_the_window_needs_no_file() {
 
 #[tokio::test]
 async fn one_byte_more_and_all_of_it_is_in_a_file() {
-    let (home, store) = here(1 << 20);
+    let (home, store) = here();
     let mut paths = Vec::new();
     for pieces in [
         &["0123456789", "a"][..],
@@ -130,7 +126,7 @@ async fn one_byte_more_and_all_of_it_is_in_a_file() {
 
 #[tokio::test]
 async fn a_path_that_was_told_stays() {
-    let (home, store) = here(1 << 20);
+    let (home, store) = here();
     for told in [false, true] {
         let mut keeping = keeping(&store, 0);
         keeping.text(b"text");
@@ -149,8 +145,8 @@ async fn a_path_that_was_told_stays() {
 
 #[tokio::test]
 async fn beyond_the_limit_a_line_says_so() {
-    let (_home, store) = here(9);
-    let mut keeping = keeping(&store, 2);
+    let (_home, store) = here();
+    let mut keeping = Keeping::new(&store, Files::All, 2, 9, None).unwrap();
     for piece in ["äöü", "ßéà", "more"] {
         keeping.text(piece.as_bytes());
     }
@@ -167,8 +163,8 @@ async fn beyond_the_limit_a_line_says_so() {
         text,
         "äöüß\n[... the output goes on; max_spill_bytes is 9 ...]\n"
     );
-    let (home, store) = here(0);
-    let mut keeping = Keeping::new(&store, Files::All, 2, None).unwrap();
+    let (home, store) = here();
+    let mut keeping = Keeping::new(&store, Files::All, 2, 0, None).unwrap();
     keeping.text(b"text");
     let kept = keeping.finish(PATIENCE).await;
     assert_eq!(kept.lost.as_deref(), Some("max_spill_bytes is 0"));
@@ -177,7 +173,7 @@ async fn beyond_the_limit_a_line_says_so() {
 
 /// What becomes of an output with this disk, of which more comes than may wait.
 async fn with_bad(disk: BadDisk, why: &str) {
-    let mut keeping = Keeping::with(Arc::new(disk), Files::All, 2, None);
+    let mut keeping = Keeping::with(Arc::new(disk), Files::All, 2, 1 << 20, None);
     let pressure = keeping.pressure();
     let piece = vec![b'x'; WAITING_BYTES];
     for _ in 0..2 {
@@ -217,7 +213,7 @@ async fn a_disk_that_hangs_costs_the_file_alone() {
 async fn the_end_of_a_cell_waits_for_the_disk_only_so_long() {
     let (_release, until) = mpsc::channel();
     let hangs = BadDisk::Hangs(Arc::new(Mutex::new(until)));
-    let mut keeping = Keeping::with(Arc::new(hangs), Files::All, 2, None);
+    let mut keeping = Keeping::with(Arc::new(hangs), Files::All, 2, 1 << 20, None);
     keeping.text(b"text");
     keeping.show(&shown(r#"{"image/png":"AAAA"}"#));
     let began = tokio::time::Instant::now();
@@ -232,7 +228,7 @@ async fn the_end_of_a_cell_waits_for_the_disk_only_so_long() {
 
 #[tokio::test]
 async fn images_are_files_and_what_makes_no_sense_is_told() {
-    let (home, store) = here(1 << 20);
+    let (home, store) = here();
     let mut keeping = keeping(&store, 10);
     for data in [
         r#"{"image/png":"iVBO\nRw==\n","text/plain":"<Figure>"}"#,
@@ -278,7 +274,7 @@ async fn images_are_files_and_what_makes_no_sense_is_told() {
 
 #[tokio::test]
 async fn a_cell_has_a_hundred_artifacts() {
-    let (home, store) = here(1 << 20);
+    let (home, store) = here();
     let mut keeping = keeping(&store, 10);
     for number in 0..103 {
         keeping.show(&shown(&format!(
@@ -300,7 +296,7 @@ async fn a_cell_has_a_hundred_artifacts() {
 
 #[tokio::test]
 async fn what_is_not_finished_is_gone() {
-    let (home, store) = here(1 << 20);
+    let (home, store) = here();
     let mut keeping = keeping(&store, 0);
     keeping.text(b"text");
     while keeping.so_far().output.is_none() {
