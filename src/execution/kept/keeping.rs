@@ -172,9 +172,10 @@ impl Keeping {
         self.shared.end();
         let mut kept = match self.task.take() {
             None => Kept::default(),
-            Some(mut task) => match timeout(patience, &mut task).await {
-                Ok(Ok(kept)) => kept,
-                Ok(Err(_)) | Err(_) => {
+            Some(mut task) => {
+                if let Ok(Ok(kept)) = timeout(patience, &mut task).await {
+                    kept
+                } else {
                     task.abort();
                     self.shared.give_up();
                     Kept {
@@ -184,7 +185,7 @@ impl Keeping {
                     }
                     .with(self.shared.artifacts())
                 }
-            },
+            }
         };
         let spills = self.stage != Stage::Early;
         kept.is_cut = self.stage == Stage::Full;

@@ -36,6 +36,10 @@ pub(super) struct Shared {
 }
 
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is set once, by another side"
+)]
 struct State {
     waiting: Batch,
     /// The sizes of what waits, as the pressure knows them.

@@ -143,11 +143,10 @@ impl KeptFolder {
             return false;
         };
         // Who writes it, or has just found it again, holds it.
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return false,
-            // No locks here.
-            Err(_) => {}
+        // Where there are no locks that cannot be asked.
+        let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        if locked == Err(Errno::WOULDBLOCK) {
+            return false;
         }
         let unchanged = fstat(&file).is_ok_and(|stat| found(&stat, now) == *seen);
         unchanged && unlinkat(&self.folder, name.as_str(), AtFlags::empty()).is_ok()

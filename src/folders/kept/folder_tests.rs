@@ -164,7 +164,7 @@ fn only_our_own_old_files_are_pruned() {
     fs::hard_link(&target, name("hard")).unwrap();
     rustix::fs::mknodat(
         CWD,
-        &name("fifo"),
+        name("fifo"),
         FileType::Fifo,
         Mode::from_raw_mode(0o600),
         0,
