@@ -13,7 +13,7 @@ use super::show::Screen;
 use super::signals::Signals;
 use super::streams;
 use super::terms::CellTerms;
-use crate::execution::{Outcome, ReportedState, Status};
+use crate::execution::{Files, Outcome, ReportedState, Status};
 use crate::session::Cell;
 use crate::tools::Grant;
 use crate::words::{agreeing, counted};
@@ -81,6 +81,12 @@ pub(super) async fn row(
             on_timeout: Some(terms.on_timeout),
             on_interrupt: Some(terms.on_interrupt),
             unmasked: arguments.no_redact,
+            // Without --json all of its output is printed.
+            files: if arguments.json {
+                Files::All
+            } else {
+                Files::Artifacts
+            },
             ..Cell::default()
         };
         is_first = false;

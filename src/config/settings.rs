@@ -128,7 +128,8 @@ pub struct Settings {
     pub max_stdout_bytes: usize,
     /// The window of stderr in a result, in bytes; default 10,000.
     pub max_stderr_bytes: usize,
-    /// The most bytes of an output that are kept on disk; default 256 MiB.
+    /// So many bytes of a cell's stdout go into a file of its own (`<home>/cache/exec`) where the
+    /// window does not show all of it; 0: no files. Default 268,435,456 (256 MiB).
     pub max_spill_bytes: u64,
     /// What becomes of a cell whose time is up, where the cell does not say; default `restart`.
     pub on_timeout: Policy,

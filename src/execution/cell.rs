@@ -6,15 +6,21 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+use super::kept::Keeping;
 use super::live::LiveSender;
 use super::output::{CellOutput, Watcher};
 use super::stopping::Stopping;
-use super::{Caps, CellAuthority, Interrupt, LossReason, Progress, Wishes};
+use super::{Caps, CellAuthority, Files, Interrupt, Kept, LossReason, Progress, Store, Wishes};
 use crate::jupyter::{ExecuteReply, FrameError};
 use crate::kernel::{CellRequest, Death, Ending, Kernel};
 use crate::output::Windowed;
 use crate::output::redact::{Redactor, Rules};
 use crate::tools::ToolUse;
+
+/// The disk has so long for what a cell has printed last.
+const KEEPING: Duration = Duration::from_secs(2);
+/// The same where the result is late already.
+const KEEPING_A_LOST_CELLS: Duration = Duration::from_millis(500);
 
 /// A cell and its circumstances.
 pub struct CellTask<'a> {
@@ -49,8 +55,14 @@ pub struct CellTask<'a> {
     pub authority: &'a Arc<dyn CellAuthority>,
     /// Is told what can be asked while it runs.
     pub progress: &'a Progress,
-    /// How much output is kept.
+    /// How much output its result shows.
     pub caps: Caps,
+    /// Where files are made of what it prints and shows.
+    pub store: &'a Arc<Store>,
+    /// Which.
+    pub files: Files,
+    /// So many bytes of its stdout at most; none if it is 0.
+    pub spill_bytes: u64,
     /// What is masked in all that comes of it; nothing if there are none.
     pub rules: Option<Rules>,
     /// Somebody who reads along.
@@ -138,28 +150,24 @@ pub struct CellRun {
     pub redacted: u64,
     /// What was printed between the previous cell and this one, and how many bytes it was.
     pub background: Option<(String, u64)>,
+    /// What of it is in files.
+    pub kept: Kept,
 }
 
 impl CellRun {
     /// A cell that was ended before it began.
     pub fn without_output(how: How) -> Self {
-        let nothing = || Windowed {
-            text: String::new(),
-            total: 0,
-            captured: 0,
-            omitted: 0,
-            omitted_from: 0,
-        };
         Self {
             how,
-            stdout: nothing(),
-            stderr: nothing(),
+            stdout: Windowed::default(),
+            stderr: Windowed::default(),
             result: None,
             duration: Duration::ZERO,
             tool_use: ToolUse::default(),
             dropped_messages: 0,
             redacted: 0,
             background: None,
+            kept: Kept::default(),
         }
     }
 }
@@ -174,9 +182,18 @@ impl CellRun {
 ///
 /// Not to be dropped: the kernel would go on with the cell. Interrupt it instead.
 pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
+    let pressure = task.live.as_ref().map(LiveSender::pressure);
+    let keeping = Keeping::new(
+        task.store,
+        task.files,
+        task.caps.stdout,
+        task.spill_bytes,
+        pressure,
+    );
     let sink = Arc::new(Mutex::new(CellOutput::new(
         task.caps,
         task.rules.as_ref(),
+        keeping,
         task.live,
         task.watcher,
     )));
@@ -229,7 +246,17 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
     };
     let duration = began.elapsed();
     let tool_use = task.authority.retire();
-    let collected = sink.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let (collected, keeping) = {
+        let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
+        (sink.take(), sink.take_keeping())
+    };
+    let mut kept = match keeping {
+        Some(keeping) if matches!(how, How::Lost(..)) => keeping.finish(KEEPING_A_LOST_CELLS).await,
+        Some(keeping) => keeping.finish(KEEPING).await,
+        None => Kept::default(),
+    };
+    // What was drawn over nobody misses.
+    kept.lost = kept.lost.filter(|_| collected.stdout.is_cut);
     let mut redacted = collected.redacted;
     let how = masked(how, task.rules.as_ref(), &mut redacted);
     Ok(CellRun {
@@ -242,6 +269,7 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
         dropped_messages: dropped_messages + collected.unreadable,
         redacted,
         background,
+        kept,
     })
 }
 

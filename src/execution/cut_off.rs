@@ -20,7 +20,7 @@ impl Seen {
     /// Nothing yet; so much of its output is kept.
     pub fn new(caps: Caps) -> Self {
         Self {
-            output: CellOutput::new(caps, None, None, None),
+            output: CellOutput::new(caps, None, None, None, None),
             result: None,
         }
     }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Artifact;
 use crate::tools::ToolCallRecord;
 
 /// How the line of `output` begins that holds the hint.
@@ -230,12 +231,18 @@ pub struct Outcome {
     pub stdout_bytes_captured: u64,
     /// How many are not.
     pub stdout_bytes_omitted: u64,
+    /// The file that holds all of stdout, masked as `output` is, where `output` leaves some out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout_spill_path: Option<String>,
     /// What was degraded or put right.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
     /// The tool calls, in order of completion.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCallRecord>,
+    /// Images and the like that the cell has shown, as files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<Artifact>,
     /// What threads or children printed after the previous cell had ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_output: Option<BackgroundOutput>,

@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
+use super::kept::{Keeping, Kept};
 use super::live::{LiveEvent, LiveSender};
 use super::transcript::Transcript;
 use crate::jupyter::{Published, PublishedKind, RawMessage};
 use crate::kernel::{CellSink, Pressure, SharedSink};
-use crate::output::Windowed;
 use crate::output::redact::{Redactor, Rules};
+use crate::output::{Part, Windowed};
 
 /// How much of the output a result shows, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub(super) struct CellOutput {
     rules: Option<Rules>,
     /// Secrets in values and displays.
     redacted: u64,
+    /// Makes files of it; nothing if none are wanted.
+    keeping: Option<Keeping>,
     live: Option<LiveSender>,
     watcher: Option<Box<dyn Watcher>>,
 }
@@ -53,6 +56,8 @@ pub(super) struct Collected {
     pub(super) unreadable: u64,
     /// Secrets that were masked.
     pub(super) redacted: u64,
+    /// What is in files by now.
+    pub(super) kept: Kept,
 }
 
 impl std::fmt::Debug for CellOutput {
@@ -67,6 +72,7 @@ impl CellOutput {
     pub(super) fn new(
         caps: Caps,
         rules: Option<&Rules>,
+        keeping: Option<Keeping>,
         live: Option<LiveSender>,
         watcher: Option<Box<dyn Watcher>>,
     ) -> Self {
@@ -77,6 +83,7 @@ impl CellOutput {
             unreadable: 0,
             rules: rules.cloned(),
             redacted: 0,
+            keeping,
             live,
             watcher,
         }
@@ -84,7 +91,19 @@ impl CellOutput {
 
     /// What was collected so far.
     pub(super) fn so_far(&self) -> Collected {
-        self.collected(self.stdout.clone(), self.stderr.clone())
+        Collected {
+            kept: self
+                .keeping
+                .as_ref()
+                .map(Keeping::so_far)
+                .unwrap_or_default(),
+            ..self.collected(self.stdout.clone(), self.stderr.clone())
+        }
+    }
+
+    /// Takes out what makes files of it, once all was [taken](Self::take).
+    pub(super) fn take_keeping(&mut self) -> Option<Keeping> {
+        self.keeping.take()
     }
 
     /// Takes out what was collected; the live stream ends.
@@ -106,6 +125,7 @@ impl CellOutput {
             result: self.result.clone(),
             unreadable: self.unreadable,
             redacted: self.redacted + out + err,
+            kept: Kept::default(),
         }
     }
 
@@ -120,14 +140,18 @@ impl CellOutput {
         let is_seen =
             self.live.is_some() || self.watcher.as_ref().is_some_and(|it| it.is_watching());
         let mut seen = Vec::new();
-        let mut tell = |text: &[u8]| {
-            if is_seen {
-                seen.extend_from_slice(text);
-            }
+        let (transcript, mut keeping) = match stream {
+            Stream::Stdout => (&mut self.stdout, self.keeping.as_mut()),
+            Stream::Stderr => (&mut self.stderr, None),
         };
-        let transcript = match stream {
-            Stream::Stdout => &mut self.stdout,
-            Stream::Stderr => &mut self.stderr,
+        let mut tell = |part: Part<'_>| {
+            let (Part::Text(bytes) | Part::Escape(bytes)) = part;
+            if is_seen {
+                seen.extend_from_slice(bytes);
+            }
+            if let (Some(keeping), Part::Text(text)) = (&mut keeping, part) {
+                keeping.text(text);
+            }
         };
         match bytes {
             Some(bytes) => transcript.print(bytes, &mut tell),
@@ -154,15 +178,22 @@ impl CellOutput {
             });
         }
         let text = shown.text();
+        let shown = Arc::new(shown);
+        if let Some(keeping) = &mut self.keeping {
+            keeping.show(&shown);
+        }
         if shown.kind == PublishedKind::Result {
             self.result.clone_from(&text);
             if shown.data.mimes().eq(["text/plain"]) {
                 return self.hand_on(|| LiveEvent::Result(text.unwrap_or_default()));
             }
         } else if let Some(text) = text {
-            self.stdout.show(&text);
+            let line = self.stdout.show(&text);
+            if let Some(keeping) = &mut self.keeping {
+                keeping.text(line.as_bytes());
+            }
         }
-        self.hand_on(|| LiveEvent::Published(Arc::new(shown)));
+        self.hand_on(|| LiveEvent::Published(shown));
     }
 
     fn hand_on(&mut self, event: impl FnOnce() -> LiveEvent) {
@@ -194,7 +225,13 @@ pub fn shutdown_sink(live: LiveSender, rules: Option<&Rules>) -> SharedSink {
         stdout: 0,
         stderr: 0,
     };
-    Arc::new(Mutex::new(CellOutput::new(caps, rules, Some(live), None)))
+    Arc::new(Mutex::new(CellOutput::new(
+        caps,
+        rules,
+        None,
+        Some(live),
+        None,
+    )))
 }
 
 impl CellSink for CellOutput {
@@ -221,6 +258,11 @@ impl CellSink for CellOutput {
     }
 
     fn pressure(&self) -> Option<Arc<Pressure>> {
-        self.live.as_ref().map(LiveSender::pressure)
+        let keeping = self.keeping.as_ref().map(Keeping::pressure);
+        keeping.or_else(|| self.live.as_ref().map(LiveSender::pressure))
     }
 }
+
+#[cfg(test)]
+#[path = "output_tests.rs"]
+mod tests;

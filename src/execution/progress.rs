@@ -107,6 +107,11 @@ fn running(
         text.block(&output.stderr.text);
     }
     text.line(line);
+    let spill = output.kept.output_line(true, true);
+    let spill = spill.filter(|_| output.stdout.is_cut);
+    for line in spill.into_iter().chain(output.kept.artifact_lines()) {
+        text.line(&line);
+    }
     Outcome {
         status: Status::Running,
         output: text.finish(),
@@ -126,8 +131,10 @@ fn running(
         stdout_bytes_total: output.stdout.total,
         stdout_bytes_captured: output.stdout.captured,
         stdout_bytes_omitted: output.stdout.omitted,
+        stdout_spill_path: output.kept.path(),
         warning: None,
         tool_calls: tools.calls,
+        artifacts: output.kept.artifacts,
         background_output: None,
         cell_id: None,
         beside_streams: BesideStreams {

@@ -97,16 +97,24 @@ pub fn outcome_of(run: CellRun, mut story: Story<'_>) -> Outcome {
     );
     let background = story.background.as_ref().map(background_line);
     let end = ended.line.clone();
-    let lines = ended
-        .line
+    if let Some(line) = ended.line {
+        text.line(&line);
+        notices.push(line);
+    }
+    let spill = run.kept.output_line(false, story.loss.is_none());
+    if let Some(line) = spill.filter(|_| run.stdout.is_cut) {
+        text.line(&line);
+    }
+    let lines = hint_line(hint.as_ref(), repeat)
         .into_iter()
-        .chain(hint_line(hint.as_ref(), repeat))
         .chain(repeat_line(repeat, ended.class))
+        .chain(run.kept.artifact_lines())
         .chain(background);
     for line in lines {
         text.line(&line);
         notices.push(line);
     }
+    story.warnings.extend(run.kept.warnings());
     if ended.status == Status::Success && text.is_empty() {
         text.line(&nothing_shown(run.tool_use.made));
     }
@@ -145,8 +153,10 @@ pub fn outcome_of(run: CellRun, mut story: Story<'_>) -> Outcome {
         stdout_bytes_total: run.stdout.total,
         stdout_bytes_captured: run.stdout.captured,
         stdout_bytes_omitted: run.stdout.omitted,
+        stdout_spill_path: run.kept.path(),
         warning: (!story.warnings.is_empty()).then(|| story.warnings.join("; ")),
         tool_calls: run.tool_use.calls,
+        artifacts: run.kept.artifacts,
         background_output: story.background,
         cell_id: None,
         beside_streams: BesideStreams {
@@ -194,8 +204,10 @@ impl Outcome {
             stdout_bytes_total: 0,
             stdout_bytes_captured: 0,
             stdout_bytes_omitted: 0,
+            stdout_spill_path: None,
             warning: None,
             tool_calls: Vec::new(),
+            artifacts: Vec::new(),
             background_output: None,
             cell_id: None,
         }

@@ -1,7 +1,7 @@
 //! The text of results, word for word.
 
 use super::*;
-use crate::execution::{Cost, LossReason, Lost, LostName, Stop};
+use crate::execution::{Cost, Kept, LossReason, Lost, LostName, Stop};
 use crate::jupyter::ExecuteReply;
 use crate::kernel::Death;
 use crate::output::Windowed;
@@ -16,6 +16,7 @@ fn printed(text: &str) -> Windowed {
         captured: total,
         omitted: 0,
         omitted_from: total,
+        is_cut: false,
     }
 }
 
@@ -30,6 +31,7 @@ fn ran(how: How, stdout: &str) -> CellRun {
         dropped_messages: 0,
         redacted: 0,
         background: None,
+        kept: Kept::default(),
     }
 }
 

@@ -40,7 +40,7 @@ impl Transcript {
     }
 
     /// Bytes of the stream; what whoever watches may see by now is handed on.
-    pub(super) fn print(&mut self, bytes: &[u8], tell: &mut impl FnMut(&[u8])) {
+    pub(super) fn print(&mut self, bytes: &[u8], tell: &mut impl FnMut(Part<'_>)) {
         self.total = self.total.saturating_add(wide(bytes.len()));
         let mut pipe = std::mem::replace(&mut self.pipe, Pipe::new(None));
         pipe.push(bytes, &mut |part| self.part(part, tell));
@@ -48,15 +48,14 @@ impl Transcript {
     }
 
     /// What was held back is seen now: something else comes, or nothing any more.
-    pub(super) fn flush(&mut self, tell: &mut impl FnMut(&[u8])) {
+    pub(super) fn flush(&mut self, tell: &mut impl FnMut(Part<'_>)) {
         let mut pipe = std::mem::replace(&mut self.pipe, Pipe::new(None));
         pipe.finish(&mut |part| self.part(part, tell));
         self.pipe = pipe;
     }
 
-    fn part(&mut self, part: Part<'_>, tell: &mut impl FnMut(&[u8])) {
-        let (Part::Text(bytes) | Part::Escape(bytes)) = part;
-        tell(bytes);
+    fn part(&mut self, part: Part<'_>, tell: &mut impl FnMut(Part<'_>)) {
+        tell(part);
         match part {
             Part::Text(text) => {
                 let window = &mut self.window;
@@ -78,11 +77,11 @@ impl Transcript {
         self.total
     }
 
-    /// The text of a display; the stream was flushed.
-    pub(super) fn show(&mut self, text: &str) {
+    /// The text of a display; the stream was flushed. What is put into it for that.
+    pub(super) fn show(&mut self, text: &str) -> String {
         if self.shown.len() >= MOST_SHOWN {
             self.more += 1;
-            return;
+            return String::new();
         }
         let text = plain(text);
         let mut end = text.len().min(TEXT_BYTES);
@@ -91,19 +90,18 @@ impl Transcript {
         }
         let (text, rest) = text.split_at(end);
         let cut = if rest.is_empty() { "" } else { "..." };
-        self.put(&format!("{text}{cut}\n"));
+        self.put(&format!("{text}{cut}\n"))
     }
 
-    fn put(&mut self, line: &str) {
+    fn put(&mut self, line: &str) -> String {
         let window = &mut self.window;
         self.redraws.finish(&mut |text| window.push(text));
         let at = self.window.total();
-        if self.in_line {
-            self.window.push(b"\n");
-        }
+        let line = format!("{}{line}", if self.in_line { "\n" } else { "" });
         self.window.push(line.as_bytes());
         self.shown.push((at, self.window.total() - at));
         self.in_line = false;
+        line
     }
 
     /// What is shown in the end, and how many secrets were masked in it.
@@ -197,7 +195,10 @@ mod tests {
             "\x1b[1mghp_01234",
             "56789abc\x1b[0m\n",
         ] {
-            transcript.print(text.as_bytes(), &mut |bytes| seen.extend_from_slice(bytes));
+            transcript.print(text.as_bytes(), &mut |part| {
+                let (Part::Text(bytes) | Part::Escape(bytes)) = part;
+                seen.extend_from_slice(bytes);
+            });
         }
         assert_eq!(
             String::from_utf8_lossy(&seen),

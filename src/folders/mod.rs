@@ -1,9 +1,10 @@
 //! Where sockets, staged files and kernels in strict mode live: private folders, and what becomes of those
-//! whose maker is gone.
+//! whose maker is gone; and the files that are kept of cells ([`kept`]).
 
 mod address;
 mod claim;
 mod doors;
+pub mod kept;
 mod private;
 mod scratch;
 mod sockets;

@@ -10,7 +10,7 @@ use super::hub::{Hub, Parent, date};
 use super::keyboard::{Before, Keyboard};
 use super::message::msg_id_of;
 use super::outbox::Outbox;
-use crate::execution::{LiveEvent, LiveOutput, Outcome, Wishes};
+use crate::execution::{Files, LiveEvent, LiveOutput, Outcome, Wishes};
 use crate::jupyter::{Channel, WantedCell};
 use crate::kernel::input_source;
 use crate::output::Characters;
@@ -60,6 +60,7 @@ pub(super) async fn run(
         timeout: Some(TIMEOUT),
         max_tool_calls: Some(TOOL_CALLS),
         on_interrupt: Some(ON_INTERRUPT),
+        files: Files::None,
         wishes: Wishes {
             silent: wanted.silent,
             outside_history: !wanted.stores_history,

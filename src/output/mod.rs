@@ -25,5 +25,5 @@ pub use ansi::{Ansi, Part, strip};
 pub use characters::Characters;
 pub use pipe::{Pipe, clean, plain};
 pub use redraws::Redraws;
-pub use tail::Tail;
-pub use window::{Window, Windowed};
+pub use tail::{Tail, whole_characters};
+pub use window::{Window, Windowed, with_commas};

@@ -97,6 +97,13 @@ pub(super) fn cut_at_end(bytes: &[u8]) -> usize {
     0
 }
 
+/// The bytes without a character at their end of which only a part is there.
+pub fn whole_characters(bytes: &[u8]) -> &[u8] {
+    bytes
+        .get(..bytes.len() - cut_at_end(bytes))
+        .unwrap_or_default()
+}
+
 fn is_continuation(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }

@@ -25,6 +25,8 @@ pub struct Windowed {
     pub omitted: u64,
     /// Where those begin that are not.
     pub omitted_from: u64,
+    /// Whether the text is only a beginning and an end.
+    pub is_cut: bool,
 }
 
 impl Windowed {
@@ -85,6 +87,7 @@ impl Window {
                 captured: total,
                 omitted: 0,
                 omitted_from: total,
+                is_cut: false,
             };
         }
         let head = head
@@ -106,12 +109,13 @@ impl Window {
             captured,
             omitted,
             omitted_from: wide(head.len()),
+            is_cut: true,
         }
     }
 }
 
 /// The number with a comma between each three digits.
-fn with_commas(number: u64) -> String {
+pub fn with_commas(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {

@@ -30,6 +30,7 @@ fn output_within_the_cap_is_unchanged() {
             captured: total,
             omitted: 0,
             omitted_from: total,
+            is_cut: false,
         };
         assert_eq!(window(10, &[text.as_bytes()]), expected);
     }

@@ -47,5 +47,5 @@ pub use running::{RunningProgram, running_program};
 pub use serve::{leave_session, let_go_of_standard_streams, start_server};
 pub use spawn::{Program, Spawned, Stdio, spawn};
 pub use stream::StreamEnd;
-pub use thread::{in_a_thread, start_thread, try_thread};
+pub use thread::{OwnThread, in_a_thread, start_thread, try_thread};
 pub use usage::{Usage, directory_of, usage};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::config::{Caller, CallerError, LimitError, Limits, Policy};
 use crate::environment::{CredentialError, refuse_credentials};
-use crate::execution::Wishes;
+use crate::execution::{Files, Wishes};
 use crate::tools::{Grant, ToolTable, UnknownTools};
 
 /// The most bytes of code in a cell.
@@ -46,6 +46,8 @@ pub struct Cell {
     /// Secrets are not masked in what comes of it: for a person's own pipe. Control sequences stay in
     /// what is read as it comes, in either case.
     pub unmasked: bool,
+    /// Which files are made of what it prints and shows, in `<home>/cache/exec`.
+    pub files: Files,
 }
 
 impl Cell {

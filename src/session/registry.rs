@@ -25,7 +25,7 @@ use super::worker::{SessionTerms, Worker};
 use super::{Cell, CellError, Session, SessionError, SessionName};
 use crate::config::{Caller, Settings};
 use crate::environment::{Ladder, TriedRung, refuse_credentials, visible};
-use crate::execution::Unreceived;
+use crate::execution::{Store, Unreceived};
 use crate::folders::{OwnFolder, Scratch, private_bases, socket_folder};
 use crate::ids::random_hex;
 use crate::kernel::FrameBudget;
@@ -40,6 +40,8 @@ pub(super) const WAITING_CELLS: usize = 32;
 const QUEUED_CELLS: usize = 1_024;
 /// Resets and closes that may wait.
 const WAITING_CONTROLS: usize = 8;
+/// The end of a manager waits so long for the removal of old files.
+const PRUNING_PATIENCE: Duration = Duration::from_millis(500);
 /// Bytes that unfinished frames of all kernels may take together.
 const FRAME_BUDGET_BYTES: usize = 256 << 20;
 
@@ -56,6 +58,7 @@ pub struct Registry {
     requests: Arc<RequestBudget>,
     sessions: Mutex<HashMap<SessionName, Session>>,
     ledger: Option<Ledger>,
+    store: Arc<Store>,
     census: Census,
     /// Set once it is shut down.
     ended: watch::Sender<Option<Vec<(SessionName, Unreceived)>>>,
@@ -104,6 +107,7 @@ impl Registry {
             nofile: provisioner_limits,
         }));
         Ok(Self {
+            store: Store::new(settings.home.clone()),
             settings: watch::Sender::new(Arc::new(settings)),
             tools,
             sockets: Arc::new(sockets),
@@ -265,6 +269,7 @@ impl Registry {
         let terms = SessionTerms {
             settings,
             changing,
+            store: Arc::clone(&self.store),
             census: self.census.clone(),
             commands_environment: starter.commands(),
         };
@@ -356,6 +361,7 @@ impl Registry {
         }
         unreceived.sort_by(|(one, _), (other, _)| one.cmp(other));
         self.provisioner.shut_down().await;
+        self.store.settled(PRUNING_PATIENCE).await;
         // Without a forkserver nobody else has removed it.
         drop(std::fs::remove_dir(self.sockets.path()));
         self.ended.send_replace(Some(unreceived.clone()));

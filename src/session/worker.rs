@@ -27,7 +27,7 @@ use super::{Cell, Ended, EventKind, Policy};
 use crate::config::Settings;
 use crate::execution::{
     Caps, CellAuthority, CellRun, CellTask, Interrupt, LiveSender, LossReason, Progress, Repeats,
-    Stop, run,
+    Stop, Store, run,
 };
 use crate::folders::OwnFolder;
 use crate::ids::random_hex;
@@ -71,6 +71,7 @@ pub(super) struct SessionTerms {
     pub(super) settings: Arc<Settings>,
     /// Those of the manager, as they are.
     pub(super) changing: watch::Receiver<Arc<Settings>>,
+    pub(super) store: Arc<Store>,
     /// Counts the kernels of the manager.
     pub(super) census: Census,
     pub(super) commands_environment: Arc<Vec<(String, String)>>,
@@ -376,6 +377,9 @@ impl Worker {
                 stdout: cell.max_stdout_bytes.unwrap_or(settings.max_stdout_bytes),
                 stderr: settings.max_stderr_bytes,
             },
+            store: &self.terms.store,
+            files: cell.files,
+            spill_bytes: settings.max_spill_bytes,
             rules: (!cell.unmasked).then_some(rules),
             live,
             watcher: Some(Box::new(watcher)),

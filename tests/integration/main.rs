@@ -12,6 +12,7 @@
 )]
 
 mod architecture;
+mod artifacts;
 mod cells;
 mod check;
 mod children;
@@ -134,6 +135,7 @@ mod session_removed;
 mod session_status;
 mod shadowing;
 mod shared_memory;
+mod spill;
 mod standard_streams;
 mod support;
 mod tools_arguments;

@@ -11,6 +11,7 @@
 
 mod addresses;
 mod ahead;
+mod anchors;
 mod body;
 mod hidden;
 mod marker;

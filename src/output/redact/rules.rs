@@ -3,8 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
-
+use super::anchors::Anchors;
 use super::hidden::Hidden;
 use super::shapes::{self, Shape};
 use super::tokens::TOKENS;
@@ -20,7 +19,7 @@ pub struct Rules {
 /// Things that are looked for together.
 #[derive(Debug)]
 struct Set {
-    search: Option<AhoCorasick>,
+    search: Anchors,
     /// By their order they are tried at one place.
     rules: Vec<Rule>,
     /// Which of them may begin with a byte.
@@ -174,13 +173,7 @@ impl Set {
                 list.push(index);
             }
         }
-        // It fails for more patterns than there can be; then there is a look at each place.
-        let search = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostFirst)
-            .kind(Some(AhoCorasickKind::DFA))
-            .prefilter(false)
-            .build(rules.iter().map(|rule| &rule.anchor))
-            .ok();
+        let search = Anchors::new(rules.iter().map(|rule| rule.anchor.as_slice()));
         let longest = rules.iter().map(|rule| rule.anchor.len()).max();
         Self {
             search,
@@ -191,12 +184,7 @@ impl Set {
     }
 
     fn next(&self, text: &[u8], from: usize, ended: bool) -> Option<usize> {
-        let whole = match &self.search {
-            Some(search) => search
-                .find(Input::new(text).span(from.min(text.len())..text.len()))
-                .map(|found| found.start()),
-            None => (from < text.len()).then_some(from),
-        };
+        let whole = self.search.find(text, from);
         if ended || whole.is_some_and(|at| at + self.longest <= text.len()) {
             return whole;
         }
