@@ -69,7 +69,6 @@ fn line(rung: &TriedRung) -> String {
         Verdict::Empty => format!("{}: nothing there", rung.source),
         Verdict::Usable(python) => format!("{}: {path} (Python {})", rung.source, python.version),
         Verdict::Unusable(why) => format!("{}: {path} {why}", rung.source),
-        _ => format!("{}: {path}", rung.source),
     }
 }
 
@@ -78,7 +77,6 @@ fn data_of(rung: &TriedRung) -> Value {
         Verdict::Empty => ("empty", None),
         Verdict::Usable(_) => ("usable", None),
         Verdict::Unusable(why) => (why.word(), Some(why.to_string())),
-        _ => ("unknown", None),
     };
     json!({
         "source": rung.source.to_string(), "verdict": verdict, "why": why,
