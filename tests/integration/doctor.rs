@@ -35,7 +35,7 @@ async fn what_is_in_force_is_told_and_nothing_stays() {
     assert_eq!(found["state"], "ok");
     let version = found["data"]["python"]["version"].as_str().unwrap();
     assert!(version.starts_with("3."), "{version}");
-    assert_eq!(found["data"]["rungs"][0]["verdict"], "taken");
+    assert_eq!(found["data"]["python"]["source"], "PATH");
     assert_eq!(
         finding(&told, "version")["data"]["warmcell"],
         env!("CARGO_PKG_VERSION")
@@ -81,13 +81,13 @@ async fn lines_for_people_say_what_fails_and_what_mends_it() {
     let logs = place.home().join("logs").display().to_string();
     for wanted in [
         "FAILED  python ".to_owned(),
-        "neither VIRTUAL_ENV nor PATH names a Python".to_owned(),
+        "PATH: nothing there".to_owned(),
         "mend: install Python 3.8 or newer".to_owned(),
         format!("FAILED  home        {logs} is not used: "),
         format!("mend: chmod 700 {logs}\n"),
         "ok      protection".to_owned(),
         "FAILED  config ".to_owned(),
-        "3 checks failed\n".to_owned(),
+        "4 checks failed\n".to_owned(),
     ] {
         assert!(out.contains(&wanted), "{wanted}: {out}");
     }
@@ -110,11 +110,8 @@ async fn a_python_that_was_passed_over_is_told_with_the_reason() {
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{told}");
     let found = finding(&told, "python");
-    assert_eq!(
-        found["data"]["rungs"][0]["verdict"], "passed over",
-        "{found}"
-    );
-    assert_eq!(found["data"]["rungs"][1]["verdict"], "taken", "{found}");
+    assert_eq!(found["data"]["rungs"][0]["verdict"], "dangling", "{found}");
+    assert_eq!(found["data"]["python"]["source"], "PATH", "{found}");
     assert_nothing_left(&place).await;
 }
 
