@@ -17,7 +17,7 @@ from . import (
     streams,
     variables,
 )
-from .awaiting import Loop
+from .awaiting import Loop, settle
 from .compiling import COROUTINE, VALUE, Compiler
 from .ground import call
 from .link import LinkLost, cut, exact, loads, without_surrogates
@@ -147,6 +147,8 @@ class Runner:
             allows_input=content.get("allow_stdin") is True,
         )
         self.prepare(cell, code)
+        is_watched = shown.request.origin is not None and not silent
+        streams.begin_cell(shown.wait_until_read if is_watched else None)
         self.interrupts.begin(cell)
         body = last = None
         syntax = False
@@ -253,6 +255,9 @@ class Runner:
         _quietly(children.tell_cell, cell)
         self._said = {}
         self._finders.stale = True
+        asyncio_events = MODULES.get("asyncio.events")
+        if getattr(asyncio_events, "_event_loop_policy", None) is not None:
+            self._loop = _quietly(settle, self._loop, self.interrupts) or self._loop
         _quietly(shadow.look, code)
         if "__main__" not in MODULES:
             MODULES["__main__"] = self._main
@@ -264,8 +269,24 @@ class Runner:
         failure = yield from self._execute_code(body, last, request)
         if request.origin is None or request.silent or "matplotlib.pyplot" not in MODULES:
             return failure
+        if failure is not None:
+            _quietly(self._tell_first, failure)
         drawn = yield from self._show_figures()
         return drawn if failure is None else failure
+
+    def _tell_first(self, failure: BaseException) -> None:
+        """What the cell has drawn comes after its error, as in a notebook."""
+        from . import packages
+
+        if not packages.will_show() or issubclass(type(failure), SystemExit):
+            return
+        from . import display
+
+        raised = self.interrupts.named() and issubclass(type(failure), KeyboardInterrupt)
+        told: dict[str, Any] = {}
+        failures.describe(failure, False, raised, told, {})
+        del told["status"]
+        display.publish_error(told)
 
     def _execute_code(
         self, body: CodeType | None, last: CodeType | None, request: shown.Request
@@ -329,8 +350,12 @@ class Runner:
             bundle, failure = yield from display.on_ground(value)
             text = None
         else:
+            request = shown.request
             if id(value) in _QUITTERS:
                 self._said = {"asks_exit": True}
+                if request is not None and request.origin is not None:
+                    # Who leaves need not be told how.
+                    return None
             text, failure = yield from call(repr, value)
         if failure is not None:
             return failure

@@ -125,12 +125,13 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// Of a result; `None` if it is a success.
+    /// Of a result; `None` if it is a success also for a front end: `sys.exit()` is none there, as with
+    /// Jupyter's own kernels.
     pub(super) fn of(outcome: &Outcome) -> Option<Self> {
-        if outcome.status == Status::Success {
+        let beside = &outcome.beside_streams;
+        if outcome.status == Status::Success && beside.raised.is_none() {
             return None;
         }
-        let beside = &outcome.beside_streams;
         if let Some(raised) = beside
             .raised
             .as_ref()
