@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def settle(loop: Loop | None, interrupts: Interrupts) -> Loop | None:
     """Before a cell, once some cell has asked for a loop: ``asyncio.run()`` leaves none behind.
 
-    In a program that is its end; here the next cell may ask for one, and is given that of the kernel.
+    In a program that is its end; here the next cell may ask for one, and gets that of the kernel.
     """
     local = getattr(shadow.load("asyncio").get_event_loop_policy(), "_local", None)
     if local is None or local._loop is not None or not local._set_called:

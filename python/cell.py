@@ -147,8 +147,6 @@ class Runner:
             allows_input=content.get("allow_stdin") is True,
         )
         self.prepare(cell, code)
-        is_watched = shown.request.origin is not None and not silent
-        streams.begin_cell(shown.wait_until_read if is_watched else None)
         self.interrupts.begin(cell)
         body = last = None
         syntax = False
@@ -254,6 +252,9 @@ class Runner:
         self._tools.current_cell.set(cell)
         _quietly(children.tell_cell, cell)
         self._said = {}
+        request = shown.request
+        is_watched = request is not None and request.is_watched()
+        streams.begin_cell(shown.wait_until_read if is_watched else None)
         self._finders.stale = True
         asyncio_events = MODULES.get("asyncio.events")
         if getattr(asyncio_events, "_event_loop_policy", None) is not None:
@@ -267,7 +268,7 @@ class Runner:
         self, body: CodeType | None, last: CodeType | None, request: shown.Request
     ) -> Generator[object, None, BaseException | None]:
         failure = yield from self._execute_code(body, last, request)
-        if request.origin is None or request.silent or "matplotlib.pyplot" not in MODULES:
+        if not request.is_watched() or "matplotlib.pyplot" not in MODULES:
             return failure
         if failure is not None:
             _quietly(self._tell_first, failure)

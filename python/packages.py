@@ -228,11 +228,14 @@ def _show_figures(pyplot: Any, but: Set[int]) -> None:
             if id(manager.canvas.figure) not in but:
                 shown.display(manager.canvas.figure)
     finally:
-        for manager in managers:
-            figure = manager.canvas.figure
-            if id(figure) not in _kept_back or not but:
-                _kept_back.discard(id(figure))
-                pyplot.close(figure)
+        figures = [manager.canvas.figure for manager in managers]
+        closed = [it for it in figures if not but or id(it) not in _kept_back]
+        if closed == figures:
+            closed = ["all"] if figures else []
+        for figure in closed:
+            pyplot.close(figure)
+        if closed == ["all"]:
+            _kept_back.clear()
 
 
 _BINDINGS: dict[str, Callable[[Any], None]] = {

@@ -60,6 +60,10 @@ class Request:
         self.silent = silent
         self.allows_input = allows_input
 
+    def is_watched(self) -> bool:
+        """Whether it is a notebook's, and anything of it is shown."""
+        return self.origin is not None and not self.silent
+
 
 link: Link
 # Of what is shown and waited for.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::interpreter::on_path;
 use super::kernelspecs::InstalledKernelspec;
-use crate::config::Caller;
+use crate::config::{CONNECTION_FILE, Caller};
 
 /// What is missing for a kernel of this kernelspec, as it goes on after its file's name; `None` if
 /// nothing is known to be.
@@ -13,6 +13,10 @@ use crate::config::Caller;
 /// Looks at the file system (a few blocking calls), runs nothing.
 pub(super) fn missing(installed: &InstalledKernelspec, caller: &Caller) -> Option<String> {
     let program = installed.spec.argv.first()?;
+    let argv = &installed.spec.argv;
+    if !argv.iter().any(|word| word.contains(CONNECTION_FILE)) {
+        return Some(format!("no word of its argv has {CONNECTION_FILE} in it"));
+    }
     // Where a path leads that is not absolute, and a name that is looked up on a PATH of the
     // kernelspec's own, shows where the kernel is started.
     let shows_later = if program.contains('/') {

@@ -62,6 +62,7 @@ pub(super) async fn run(
         timeout: Some(TIMEOUT),
         max_tool_calls: Some(TOOL_CALLS),
         on_interrupt: Some(ON_INTERRUPT),
+        unmasked: hub.shows_secrets(),
         wishes: Wishes {
             silent: wanted.silent,
             outside_history: !wanted.stores_history,
@@ -261,6 +262,9 @@ impl Running<'_> {
             let found = outcome.beside_streams.user_expressions.as_deref();
             if let Some(found) = found.and_then(|found| serde_json::from_str(found).ok()) {
                 reply.insert("user_expressions".to_owned(), found);
+            }
+            if outcome.redacted > 0 {
+                reply.insert("warmcell".to_owned(), content::redacted(outcome.redacted));
             }
             if outcome.beside_streams.asks_exit {
                 reply.insert("payload".to_owned(), content::exit_payload());

@@ -145,9 +145,9 @@ impl Failure {
         }
         Some(Self {
             ename: ename_of(outcome.error_class).to_owned(),
-            evalue: outcome.error.clone().unwrap_or_default(),
+            evalue: for_people(outcome.error.as_deref().unwrap_or_default()),
             // Front ends show the traceback and nothing else: it says what became of the kernel.
-            traceback: beside.notices.clone(),
+            traceback: beside.notices.iter().map(|it| for_people(it)).collect(),
         })
     }
 
@@ -179,6 +179,17 @@ impl Failure {
             "traceback": self.traceback,
         })
     }
+}
+
+/// A sentence that speaks of a caller's keys, for those who have none: what named the Python of their
+/// kernel is its kernelspec, or a command line.
+fn for_people(sentence: &str) -> String {
+    sentence
+        .replace(
+            "with `caller.python`",
+            "with --python PATH in its kernelspec",
+        )
+        .replace("`caller.python`", "--python")
 }
 
 /// The class of an exception that no Python has raised, as those of Jupyter's own clients are named.
@@ -251,6 +262,11 @@ pub(super) fn execute_reply(failure: Option<&Failure>, execution_count: u64) -> 
 /// it has started that itself.
 pub(super) fn exit_payload() -> Value {
     json!([{ "source": "ask_exit", "keepkernel": true }])
+}
+
+/// In the reply to a cell: how many secrets were masked in what it has shown.
+pub(super) fn redacted(count: u64) -> Value {
+    json!({ "redacted": count })
 }
 
 /// The reply to a cell that does not run because one before it has failed.
