@@ -9,6 +9,7 @@ from . import (
     children,
     detaching,
     failures,
+    hooks,
     names,
     platform_calls,
     reserve,
@@ -67,7 +68,7 @@ class Runner:
         failures.sources = self._compiler.sources
         self._names = names.Names(self.namespace)
         self._loop: Loop | None = None
-        self._finders = FreshFinders()
+        self._finders = hooks.FreshFinders()
         sys.meta_path.insert(0, self._finders)  # type: ignore[arg-type]
 
     def begin(self) -> None:
@@ -447,23 +448,3 @@ def _quietly(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
     except BaseException:  # noqa: BLE001 - a cell can break what it stands on in any way
         return None
-
-
-class FreshFinders:
-    """Finds nothing itself: at the first import of a cell it has the others look at the disk again.
-
-    So a module that was made since the last cell is found, and a cell that imports nothing pays
-    nothing. importlib.invalidate_caches() does more and can cost 50 ms.
-    """
-
-    def __init__(self) -> None:
-        self.stale = False
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        del name, path, target
-        if self.stale:
-            self.stale = False
-            for finder in list(sys.path_importer_cache.values()):
-                forget = getattr(finder, "invalidate_caches", None)
-                if forget is not None:
-                    forget()

@@ -13,10 +13,6 @@ use crate::config::{CONNECTION_FILE, Caller};
 /// Looks at the file system (a few blocking calls), runs nothing.
 pub(super) fn missing(installed: &InstalledKernelspec, caller: &Caller) -> Option<String> {
     let program = installed.spec.argv.first()?;
-    let argv = &installed.spec.argv;
-    if !argv.iter().any(|word| word.contains(CONNECTION_FILE)) {
-        return Some(format!("no word of its argv has {CONNECTION_FILE} in it"));
-    }
     // Where a path leads that is not absolute, and a name that is looked up on a PATH of the
     // kernelspec's own, shows where the kernel is started.
     let shows_later = if program.contains('/') {
@@ -26,6 +22,11 @@ pub(super) fn missing(installed: &InstalledKernelspec, caller: &Caller) -> Optio
     };
     if !shows_later && let Some(what) = absent(program, caller) {
         return Some(format!("its program {program} {what}"));
+    }
+    // Ours are started without it where a name means our kernel.
+    let argv = &installed.spec.argv;
+    if !installed.is_ours() && !argv.iter().any(|word| word.contains(CONNECTION_FILE)) {
+        return Some(format!("no word of its argv has {CONNECTION_FILE} in it"));
     }
     let python = installed.own_python()?;
     let python = python.to_str()?;

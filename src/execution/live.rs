@@ -330,4 +330,20 @@ mod tests {
         let long = tokio::time::timeout(PATIENCE / 2, live.next_gathered(4, PATIENCE)).await;
         assert_eq!(long, Ok(Some(stdout("long"))));
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_without_a_pause_is_cut_at_line_ends() {
+        let (sender, mut live) = live_output();
+        for text in ["one\ntwo\nth", "ree\nfour", "\n", "long", "long"] {
+            sender.send(stdout(text));
+        }
+        drop(sender);
+        let mut seen = Vec::new();
+        while let Some(event) = live.next_gathered(8, PATIENCE).await {
+            seen.push(event);
+        }
+        // Of a line that is as long as what goes together there is no end to wait for.
+        let wanted = ["one\ntwo\n", "three\n", "four\n", "longlong"];
+        assert_eq!(seen, wanted.map(stdout));
+    }
 }
