@@ -1,4 +1,8 @@
-"""Top-level await: one event loop a kernel, driven only while a cell awaits."""
+"""Top-level await: one event loop a kernel, driven only while a cell awaits.
+
+It is the loop that ``asyncio.get_event_loop()`` gives in a plain cell, so what is made there can be
+awaited later, and the other way round.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +20,27 @@ if TYPE_CHECKING:
     from .interrupt import Interrupts
 
 
+def settle(loop: Loop | None, interrupts: Interrupts) -> Loop | None:
+    """Before a cell, once some cell has asked for a loop: ``asyncio.run()`` leaves none behind.
+
+    In a program that is its end; here the next cell may ask for one, and gets that of the kernel.
+    """
+    local = getattr(shadow.load("asyncio").get_event_loop_policy(), "_local", None)
+    if local is None or local._loop is not None or not local._set_called:
+        return None
+    loop = loop or Loop(interrupts)
+    loop.offer()
+    return loop
+
+
 class Loop:
     """Drives the coroutine of a cell; tasks that it leaves behind go on in the next await."""
 
     def __init__(self, interrupts: Interrupts) -> None:
         self._asyncio = shadow.load("asyncio")
         self._interrupts = interrupts
-        self._loop = self._new_loop()
+        self._loop: Any = None
+        self._choose()
 
     def run(
         self, coroutine: Coroutine[Any, Any, Any]
@@ -35,8 +53,7 @@ class Loop:
         task = None
         try:
             interrupts.wait_begins()
-            if self._loop.is_closed():
-                self._loop = self._new_loop()
+            self._choose()
             loop = self._loop
             task = loop.create_task(coroutine)
             interrupts.wait_for(loop, task)
@@ -91,6 +108,28 @@ class Loop:
             loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
             loop.close()
+
+    def offer(self) -> None:
+        """From now on ``get_event_loop()`` gives it."""
+        if self._loop.is_closed():
+            self._loop = self._new_loop()
+        self._asyncio.set_event_loop(self._loop)
+
+    def _choose(self) -> None:
+        """The loop that cells have by ``get_event_loop()``; if they have none it is this one."""
+        try:
+            theirs = self._asyncio.get_event_loop_policy()._local._loop
+        except Exception:  # noqa: BLE001 - a policy of the cell's says nothing without making one
+            theirs = None
+        if theirs is not None and not theirs.is_closed():
+            self._loop = theirs
+            return
+        if self._loop is None:
+            self._loop = self._new_loop()
+        try:
+            self.offer()
+        except Exception:  # noqa: BLE001 - the policy is the cell's
+            pass
 
     def _new_loop(self) -> Any:
         try:

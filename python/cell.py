@@ -9,6 +9,7 @@ from . import (
     children,
     detaching,
     failures,
+    hooks,
     names,
     platform_calls,
     reserve,
@@ -17,7 +18,7 @@ from . import (
     streams,
     variables,
 )
-from .awaiting import Loop
+from .awaiting import Loop, settle
 from .compiling import COROUTINE, VALUE, Compiler
 from .ground import call
 from .link import LinkLost, cut, exact, loads, without_surrogates
@@ -67,7 +68,7 @@ class Runner:
         failures.sources = self._compiler.sources
         self._names = names.Names(self.namespace)
         self._loop: Loop | None = None
-        self._finders = FreshFinders()
+        self._finders = hooks.FreshFinders()
         sys.meta_path.insert(0, self._finders)  # type: ignore[arg-type]
 
     def begin(self) -> None:
@@ -252,7 +253,13 @@ class Runner:
         self._tools.current_cell.set(cell)
         _quietly(children.tell_cell, cell)
         self._said = {}
+        request = shown.request
+        is_watched = request is not None and request.is_watched()
+        streams.begin_cell(shown.wait_until_read if is_watched else None)
         self._finders.stale = True
+        asyncio_events = MODULES.get("asyncio.events")
+        if getattr(asyncio_events, "_event_loop_policy", None) is not None:
+            self._loop = _quietly(settle, self._loop, self.interrupts) or self._loop
         _quietly(shadow.look, code)
         if "__main__" not in MODULES:
             MODULES["__main__"] = self._main
@@ -262,10 +269,26 @@ class Runner:
         self, body: CodeType | None, last: CodeType | None, request: shown.Request
     ) -> Generator[object, None, BaseException | None]:
         failure = yield from self._execute_code(body, last, request)
-        if request.origin is None or request.silent or "matplotlib.pyplot" not in MODULES:
+        if not request.is_watched() or "matplotlib.pyplot" not in MODULES:
             return failure
+        if failure is not None:
+            _quietly(self._tell_first, failure)
         drawn = yield from self._show_figures()
         return drawn if failure is None else failure
+
+    def _tell_first(self, failure: BaseException) -> None:
+        """What the cell has drawn comes after its error, as in a notebook."""
+        from . import packages
+
+        if not packages.will_show() or issubclass(type(failure), SystemExit):
+            return
+        from . import display
+
+        raised = self.interrupts.named() and issubclass(type(failure), KeyboardInterrupt)
+        told: dict[str, Any] = {}
+        failures.describe(failure, False, raised, told, {})
+        del told["status"]
+        display.publish_error(told)
 
     def _execute_code(
         self, body: CodeType | None, last: CodeType | None, request: shown.Request
@@ -329,8 +352,12 @@ class Runner:
             bundle, failure = yield from display.on_ground(value)
             text = None
         else:
+            request = shown.request
             if id(value) in _QUITTERS:
                 self._said = {"asks_exit": True}
+                if request is not None and request.origin is not None:
+                    # Who leaves need not be told how.
+                    return None
             text, failure = yield from call(repr, value)
         if failure is not None:
             return failure
@@ -421,23 +448,3 @@ def _quietly(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
     except BaseException:  # noqa: BLE001 - a cell can break what it stands on in any way
         return None
-
-
-class FreshFinders:
-    """Finds nothing itself: at the first import of a cell it has the others look at the disk again.
-
-    So a module that was made since the last cell is found, and a cell that imports nothing pays
-    nothing. importlib.invalidate_caches() does more and can cost 50 ms.
-    """
-
-    def __init__(self) -> None:
-        self.stale = False
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        del name, path, target
-        if self.stale:
-            self.stale = False
-            for finder in list(sys.path_importer_cache.values()):
-                forget = getattr(finder, "invalidate_caches", None)
-                if forget is not None:
-                    forget()

@@ -10,7 +10,7 @@ from _thread import get_ident
 
 from . import failures, hooks, platform_calls, shown, streams
 from .ground import call
-from .link import dumps, loads, without_surrogates
+from .link import cut, dumps, exact, loads, without_surrogates
 from .own import BUILTINS as __builtins__  # noqa: F401
 from .own import MODULES, os
 
@@ -79,8 +79,18 @@ class _Kernel:
     def send_response(self, stream: Any, msg_type: str, content: Any, **_more: Any) -> None:
         """How code failed whose output is captured."""
         del stream
-        if msg_type == "error":
+        if msg_type != "error":
+            return
+        request = shown.request
+        is_main = get_ident() == shown.main_thread
+        if request is None or request.origin is None or not is_main:
             failures.print_error("\n".join(map(str, content["traceback"])).rstrip("\n") + "\n")
+            return
+        from . import display
+
+        words = {name: cut(exact(str(content.get(name, "")))) for name in ("ename", "evalue")}
+        lines = "\n".join(map(str, content["traceback"])).rstrip("\n")
+        display.publish_error({**words, "traceback": cut(lines).split("\n")})
 
 
 def _publish(

@@ -299,6 +299,11 @@ def _publish_bundle(bundle: Bundle, metadata: Any, transient: dict[str, Any], up
     _publish("update_display_data" if update else "display_data", content, bundle, text)
 
 
+def publish_error(content: dict[str, Any]) -> None:
+    """How code has failed, before its cell has come to its end: ``ename, evalue, traceback``."""
+    _publish("error", content, None, None)
+
+
 def update_display(obj: Any, display_id: Any, more: dict[str, Any]) -> None:
     """See ``shown.update_display``."""
     shown.display(obj, display_id=display_id, **{**more, "update": True})

@@ -41,15 +41,17 @@ def describe(
     lines: list[str]
     if issubclass(type(failure), SystemExit):
         exit_code, text, number = exit_of(failure)
-        if exit_code == 0:
-            if _by_name(failure):
-                own["asks_exit"] = True
+        if exit_code == 0 and _by_name(failure):
+            own["asks_exit"] = True
             return
         if text is not None:
             print_error(text + "\n")
             text = _short(text)
+        # Also with code 0: for a notebook that is an error, for all others a success.
         own["exit"] = {"code": exit_code, "text": text, "number": number}
-        kind, lines, line, place = "exit", [], "", None
+        kind, line, place = "exit", "", None
+        argument = text_of(failure)
+        lines = [type_name(failure) + (": " + argument if argument else "")]
     else:
         if syntax:
             _guarded(lambda: _show_line(failure), None)

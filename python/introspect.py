@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _MATCHES = 1_000
 _MATCH_CHARS = 200
+# Tables of pandas, and so many of their columns.
+_TABLES = frozenset(("DataFrame", "Series"))
+_KEYS = 10_000
 # Entries of folders that are looked at for modules.
 _ENTRIES = 50_000
 # Of the code before the cursor.
@@ -218,6 +221,9 @@ def _key(before: str, namespace: dict[str, Any]) -> tuple[str, list[str]] | None
 def _keys_of(value: Any) -> list[Any]:
     if type(value) is dict:
         return list(value)
+    if type_name(value) in _TABLES and str(type(value).__module__).startswith("pandas."):
+        # As IPython does, for these alone: their keys are the names of their columns.
+        return [key for _, key in zip(range(_KEYS), value.keys())]
     method = getattr(type(value), "_ipython_key_completions_", None)
     return [] if method is None else list(method(value))
 

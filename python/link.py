@@ -135,6 +135,8 @@ class Link:
         self._later: list[bytes] = []
         # True while bytes of a message are on their way: nothing may be raised in between.
         self.writing = False
+        # True while an answer is waited for.
+        self.waiting = False
         # What to do after that, if an interrupt arrived.
         self.after_write: Callable[[], None] | None = None
 
@@ -162,6 +164,13 @@ class Link:
 
         An interrupt is raised while it waits, and costs no byte of what comes later.
         """
+        outer, self.waiting = self.waiting, True
+        try:
+            return self._wait_for(msg_type, number)
+        finally:
+            self.waiting = outer
+
+    def _wait_for(self, msg_type: bytes, number: int) -> dict[str, Any]:
         while True:
             found = None
             self.writing = True

@@ -105,6 +105,18 @@ def _bind_widgets(module: Any) -> None:
     module.register_comm_target()
 
 
+# pandas.
+
+
+def _bind_tables(module: Any) -> None:
+    """As wide as in a notebook: without IPython's shell it takes its reader for a terminal."""
+    request = shown.request
+    if request is None or request.origin is None:
+        return
+    if module.get_option("display.max_columns") == 0:
+        module.set_option("display.max_columns", 20)
+
+
 # matplotlib.
 
 
@@ -145,27 +157,85 @@ def _bind_show(module: Any) -> None:
 
     module.show = like(show, theirs)
     module.show._is_warmcells = True
+    _bind_switches(module)
 
 
 def end_cell() -> None:
     """Shows the figures that a notebook's cell leaves open and has not shown, and closes them."""
-    pyplot = MODULES["matplotlib.pyplot"]
-    is_bound = hasattr(pyplot.show, "_is_warmcells")
-    if is_bound and pyplot.get_fignums() and pyplot.get_backend().lower() in _WINDOWLESS:
-        _show_figures(pyplot, _pictured)
+    if will_show():
+        pyplot = MODULES["matplotlib.pyplot"]
+        _show_figures(pyplot, _pictured | _kept_back)
     _pictured.clear()
+
+
+def will_show() -> bool:
+    """Whether there are figures that the end of a notebook's cell shows."""
+    pyplot = MODULES["matplotlib.pyplot"]
+    if not hasattr(pyplot.show, "_is_warmcells"):
+        return False
+    if not pyplot.get_fignums() or pyplot.get_backend().lower() not in _WINDOWLESS:
+        return False
+    return not all(id(it.canvas.figure) in _kept_back for it in _managers())
+
+
+def _managers() -> list[Any]:
+    return MODULES["matplotlib._pylab_helpers"].Gcf.get_all_fig_managers()
+
+
+# Figures that were made while ``plt.ioff()`` was in force: only ``plt.show()`` shows them.
+_kept_back: set[int] = set()
+_is_off = False
+
+
+def _bind_switches(module: Any) -> None:
+    """``plt.ioff()`` and ``plt.ion()``: whether the end of a cell shows what is drawn."""
+
+    def switch(off: bool, theirs: Any) -> Any:
+        def function() -> Any:
+            global _is_off
+            stack = shadow.load("contextlib").ExitStack()
+            stack.callback(back, _is_off, module.isinteractive())
+            theirs()
+            _is_off = off
+            return stack
+
+        return like(function, theirs)
+
+    def back(was_off: bool, was_interactive: bool) -> None:
+        global _is_off
+        (theirs_on if was_interactive else theirs_off)()
+        _is_off = was_off
+
+    theirs_on, theirs_off, made = module.ion, module.ioff, module.new_figure_manager
+
+    def new_figure_manager(*args: Any, **terms: Any) -> Any:
+        manager = made(*args, **terms)
+        if _is_off:
+            _kept_back.add(id(manager.canvas.figure))
+        else:
+            _kept_back.discard(id(manager.canvas.figure))
+        return manager
+
+    module.ion, module.ioff = switch(False, theirs_on), switch(True, theirs_off)
+    module.new_figure_manager = like(new_figure_manager, made)
 
 
 def _show_figures(pyplot: Any, but: Set[int]) -> None:
     """Shows the figures that are open, and closes them."""
-    managers = MODULES["matplotlib._pylab_helpers"].Gcf.get_all_fig_managers()
+    managers = _managers()
     try:
         for manager in managers:
             if id(manager.canvas.figure) not in but:
                 shown.display(manager.canvas.figure)
     finally:
-        if managers:
-            pyplot.close("all")
+        figures = [manager.canvas.figure for manager in managers]
+        closed = [it for it in figures if not but or id(it) not in _kept_back]
+        if closed == figures:
+            closed = ["all"] if figures else []
+        for figure in closed:
+            pyplot.close(figure)
+        if closed == ["all"]:
+            _kept_back.clear()
 
 
 _BINDINGS: dict[str, Callable[[Any], None]] = {
@@ -175,4 +245,5 @@ _BINDINGS: dict[str, Callable[[Any], None]] = {
     "ipywidgets": _bind_widgets,
     "matplotlib.figure": _bind_figures,
     "matplotlib.pyplot": _bind_show,
+    "pandas": _bind_tables,
 }

@@ -60,6 +60,10 @@ class Request:
         self.silent = silent
         self.allows_input = allows_input
 
+    def is_watched(self) -> bool:
+        """Whether it is a notebook's, and anything of it is shown."""
+        return self.origin is not None and not self.silent
+
 
 link: Link
 # Of what is shown and waited for.
@@ -80,6 +84,7 @@ _PACKAGES = (
     "ipywidgets",
     "matplotlib.figure",
     "matplotlib.pyplot",
+    "pandas",
 )
 
 
@@ -106,6 +111,23 @@ def forget() -> None:
     """In a process that a cell has forked."""
     global request
     request = None
+
+
+def wait_until_read() -> None:
+    """Until the manager has read what is in the pipes: what is written next comes next.
+
+    Not in the midst of a message, nor while something else is waited for: a destructor or a signal
+    handler may print there.
+    """
+    if request is None or link.writing or link.waiting or os.getpid() != pid:
+        return
+    try:
+        number = next(numbers)
+        about = b'{"warmcell":{"shown":%d}}' % number
+        link.send("iopub", "warmcell_written", request.header, {}, (about, ()))
+        link.wait_for(b"warmcell_shown", number)
+    except Exception:  # noqa: BLE001 - then the order is what the pipes make of it
+        pass
 
 
 def is_rich(value: object) -> bool:

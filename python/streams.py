@@ -27,6 +27,7 @@ from .platform_calls import flush_c_stdout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import io
+    from collections.abc import Callable
     from typing import Any
 else:
     io = copy_of(_io)
@@ -40,7 +41,14 @@ CALM_SECONDS = 0.03
 # True while the main thread writes: an interrupt is not raised then, it waits for the end.
 writing = False
 after_write = None
+# Waits until what was written is read; None where nobody sees both streams in one row.
+in_order: Callable[[], None] | None = None
 _main_thread = get_ident()
+# The stream to which the main thread has written last in this cell, and how often that was another
+# than before.
+_last: PipeWriter | None = None
+_switches = 0
+MOST_SWITCHES = 1_000
 
 
 class PipeWriter(io.BufferedIOBase):
@@ -75,6 +83,8 @@ class PipeWriter(io.BufferedIOBase):
     def write(self, data: bytes) -> int:  # type: ignore[override]
         if type(data) is not bytes:
             data = bytes(memoryview(data))
+        if _last is not self:
+            _switch(self)
         with self._lock:
             if self._flood:
                 self._write_later(data)
@@ -94,6 +104,9 @@ class PipeWriter(io.BufferedIOBase):
             else:
                 self._write_out(data)
         return len(data)
+
+    def is_in_flood(self) -> bool:
+        return self._flood
 
     def _write_later(self, data: bytes) -> None:
         if self._forgetting:
@@ -195,6 +208,30 @@ class PipeWriter(io.BufferedIOBase):
                 self._turn(flood=False)
 
 
+def begin_cell(wait: Callable[[], None] | None) -> None:
+    """Nothing was written yet; with ``wait`` the two streams are read in the order of writing."""
+    global _last, _switches, in_order
+    _last, _switches, in_order = None, 0, wait
+
+
+def _switch(writer: PipeWriter) -> None:
+    """The main thread turns to the other stream: what it wrote before is read first.
+
+    Two pipes cannot tell in which order they were written. It costs a way to the manager and back,
+    so who does it without end is not waited for any more.
+    """
+    global _last, _switches
+    if get_ident() != _main_thread:
+        return
+    before, _last = _last, writer
+    if before is None or in_order is None or before.is_in_flood() or writer.is_in_flood():
+        return
+    _switches += 1
+    if _switches <= MOST_SWITCHES:
+        before.flush()
+        in_order()
+
+
 def look_for_calm() -> None:
     """Ends floods that are over: what is printed after one does not wait for the next block."""
     try:
@@ -261,6 +298,7 @@ def start_anew() -> None:
     global _main_thread, writing
     _main_thread = get_ident()
     writing = False
+    begin_cell(None)
     for writer in _writers:
         try:
             writer.start_anew()

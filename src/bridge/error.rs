@@ -19,7 +19,7 @@ pub enum BridgeError {
     },
     /// The connection file cannot be written.
     #[error(
-        "the connection file {path} cannot be made ({source}); name a file in a folder that is there"
+        "the connection file {path} cannot be made ({source}); {}", place_advice(.source)
     )]
     Write {
         /// The file.
@@ -45,6 +45,20 @@ pub enum BridgeError {
         /// What the system says.
         source: io::Error,
     },
+}
+
+/// What to do next where a file cannot be made.
+fn place_advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            "name a file in a folder that is there"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "name a file in a folder that you may write to"
+        }
+        io::ErrorKind::AlreadyExists => "it is a link to nowhere: name another file",
+        _ => "name another file",
+    }
 }
 
 /// What to do next where a socket cannot listen.

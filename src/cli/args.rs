@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use std::str::FromStr as _;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use super::args_kernel::{
-    CheckArguments, KernelArguments, KernelspecArguments, without_ipython_settings,
+    CheckArguments, KernelArguments, KernelspecArguments, unknown_option, without_ipython_settings,
 };
 use super::args_sessions::{ServeArguments, SessionsArguments};
 use super::doctor::DoctorArguments;
@@ -222,9 +223,19 @@ fn sentence(error: &clap::Error) -> String {
 pub fn main() -> ExitCode {
     survive_file_size_limit();
     let words = without_ipython_settings(std::env::args_os().collect());
+    let unknown = unknown_option(&words);
     let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(error) => {
+            let error = match unknown {
+                // It has taken all that follows for words of Jupyter's.
+                Some(option) if error.kind() == ErrorKind::MissingRequiredArgument => {
+                    let sentence = format!("unexpected argument '{option}' found");
+                    let mut command = Arguments::command();
+                    command.error(ErrorKind::UnknownArgument, sentence)
+                }
+                _ => error,
+            };
             // Help and version are no errors; everything else is usage. A closed stdout or stderr
             // leaves nobody to tell.
             if !error.use_stderr() {
@@ -261,8 +272,6 @@ pub fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

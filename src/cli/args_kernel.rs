@@ -30,6 +30,28 @@ pub(super) fn without_ipython_settings(mut words: Vec<OsString>) -> Vec<OsString
     words
 }
 
+/// The option of `warmcell kernel` that there is not, if one stands before everything that is known: what
+/// follows it would be taken for Jupyter's own words.
+pub(super) fn unknown_option(words: &[OsString]) -> Option<String> {
+    let mut words = words.iter().skip_while(|word| *word != "kernel").skip(1);
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy();
+        let name = text.split('=').next().unwrap_or_default();
+        match name {
+            "-f" | "--file" | "--python" | "--kernelspec" => {
+                if !text.contains('=') {
+                    words.next();
+                }
+            }
+            "--no-redact" | "-h" | "--help" | "-V" | "--version" => {}
+            _ if name.starts_with("-f") && !name.starts_with("--") => {}
+            _ if name.starts_with('-') => return Some(text.into_owned()),
+            _ => return None,
+        }
+    }
+    None
+}
+
 fn is_ipython_setting(word: &OsStr) -> bool {
     let Some((name, _value)) = word
         .to_str()
@@ -66,6 +88,11 @@ pub(super) struct KernelArguments {
     /// The folder of the kernelspec by which this was started: variables that its `env` sets reach cells.
     #[arg(long, value_name = "DIR")]
     pub(super) kernelspec: Option<PathBuf>,
+
+    /// Show secrets as they are. Otherwise what looks like a token, a key or a password is `[redacted:KIND]`
+    /// in what cells show.
+    #[arg(long)]
+    pub(super) no_redact: bool,
 
     /// What Jupyter hands on from its own command line.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
@@ -197,6 +224,10 @@ pub(super) struct KernelspecInstall {
     /// The Python of its kernels; it is tried once.
     #[arg(long, value_name = "PATH")]
     pub(super) python: Option<PathBuf>,
+
+    /// Its kernels show secrets as they are: for a person's own notebooks.
+    #[arg(long)]
+    pub(super) no_redact: bool,
 }
 
 /// The arguments of `warmcell kernelspec remove`.

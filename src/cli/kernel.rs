@@ -11,6 +11,7 @@ use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::args_kernel::KernelArguments;
+use super::flags::in_flags;
 use super::list::clean;
 use super::{exit, surroundings};
 use crate::bridge::{
@@ -28,6 +29,8 @@ use crate::telemetry::log_to_file;
 
 /// Threads that serve: what they do is short.
 const THREADS: usize = 2;
+/// By which plotly knows that it is in a notebook: it asks IPython's shell else.
+const PLOTLY: (&str, &str) = ("PLOTLY_RENDERER", "plotly_mimetype");
 /// The variable in which a front end says who it is.
 const PARENT: &str = "JPY_PARENT_PID";
 
@@ -42,11 +45,22 @@ pub(super) fn main(arguments: &KernelArguments) -> ExitCode {
     let mut passed = spec.map(own_variables).unwrap_or_default();
     let also = file.configuration().values.env_passthrough.iter();
     passed.extend(also.flatten().cloned());
+    // How plotly shows a figure: it says nothing of its reader.
+    passed.push(PLOTLY.0.to_owned());
     if let Some(sentence) = surroundings::hide_secrets_but(&[PARENT], &passed) {
         say(&sentence);
     }
     for sentence in file.configuration().warnings() {
         say(&sentence);
+    }
+    if let Some(spec) = spec
+        && spec.as_os_str() != "{resource_dir}"
+        && !spec.join("kernel.json").is_file()
+    {
+        say(&clean(&format!(
+            "--kernelspec: there is no kernel.json in {}, so no variables of it reach cells",
+            spec.display()
+        )));
     }
     if !arguments.ignored.is_empty() {
         let words = arguments.ignored.iter();
@@ -71,7 +85,7 @@ pub(super) fn main(arguments: &KernelArguments) -> ExitCode {
     match code {
         Ok(()) => ExitCode::SUCCESS,
         Err((code, sentence)) => {
-            say(&sentence);
+            say(&in_flags(&sentence));
             ExitCode::from(code)
         }
     }
@@ -131,8 +145,12 @@ async fn run(
     let folders = door_folders(settings.runtime_dir.as_deref(), &settings.home);
     let home = settings.home.clone();
     let python = arguments.python.as_ref().or(settings.python.as_ref());
-    let caller = surroundings::kernel_caller(python, front_end)
+    let mut caller = surroundings::kernel_caller(python, front_end)
         .map_err(|sentence| (exit::UNAVAILABLE, sentence))?;
+    if caller.variable(PLOTLY.0).is_none() {
+        let (name, value) = PLOTLY;
+        caller.environment.push((name.to_owned(), value.to_owned()));
+    }
     let registry = Arc::new(Registry::start(settings).await.map_err(unavailable)?);
     let mut name = session_name(&arguments.file);
     // A front end's files have names of their own; one that was named by hand may be taken.
@@ -215,6 +233,9 @@ async fn serve(
         let starting = session.clone();
         // What is wrong with it the first cell says: there a person reads it.
         tokio::spawn(async move { drop(starting.start().await) });
+    }
+    if arguments.no_redact {
+        manager.frontends().show_secrets();
     }
     let kernel = JupyterKernel::start(listeners, signer, session.clone(), manager.frontends());
     let stop = async {

@@ -108,6 +108,7 @@ fn installed(install: &KernelspecInstall) -> Result<String, Refused> {
         display_name: install.display_name.clone(),
         warmcell,
         python,
+        shows_secrets: install.no_redact,
     };
     let folder = own.install(&place.data).map_err(|error| {
         let code = match &error {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use tokio::runtime;
 
 use super::args_kernel::KernelspecPlace;
+use super::flags::in_flags;
 use super::{exit, surroundings};
 use crate::config::{Caller, Settings};
 use crate::environment::{active_environment, python_in, user_data};
@@ -92,7 +93,7 @@ pub(super) fn try_out(caller: &Caller, python: Option<&Path>) -> Result<Tried, R
         python: python.map(Path::to_owned),
         ..caller.clone()
     };
-    let unavailable = |error: String| (exit::UNAVAILABLE, error);
+    let unavailable = |error: String| (exit::UNAVAILABLE, in_flags(&error));
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -30,6 +30,8 @@ pub struct OwnKernelspec {
     pub warmcell: PathBuf,
     /// The Python of its kernels; that of the front end where none is named.
     pub python: Option<PathBuf>,
+    /// Whether cells show secrets as they are (`warmcell kernel --no-redact`).
+    pub shows_secrets: bool,
 }
 
 /// Why a kernelspec was not installed.
@@ -55,7 +57,7 @@ pub enum InstallError {
     },
     /// It cannot be written.
     #[error(
-        "{path} cannot be written ({source}); choose another place with --user or --prefix DIR"
+        "{path} cannot be written ({source}); choose a place that you may write to with --prefix DIR"
     )]
     Write {
         /// What was to be written.
@@ -89,6 +91,9 @@ impl OwnKernelspec {
         if let Some(python) = &self.python {
             argv.push(PYTHON_OPTION.to_owned());
             argv.push(text(python)?);
+        }
+        if self.shows_secrets {
+            argv.push("--no-redact".to_owned());
         }
         let mut metadata = serde_json::Map::new();
         metadata.insert(
@@ -196,6 +201,7 @@ mod tests {
             display_name: "Python (Warmcell)".to_owned(),
             warmcell: PathBuf::from("/opt/é/warmcell"),
             python: None,
+            shows_secrets: false,
         }
     }
 
@@ -212,10 +218,11 @@ mod tests {
         assert_eq!(read().interrupt_mode, InterruptMode::Message);
         let again = OwnKernelspec {
             python: Some(PathBuf::from("/p/python")),
+            shows_secrets: true,
             ..own("warmcell")
         };
         again.install(&data).unwrap();
-        assert_eq!(read().argv[6..], ["--python", "/p/python"]);
+        assert_eq!(read().argv[6..], ["--python", "/p/python", "--no-redact"]);
         let mode = fs::metadata(folder.join(KERNEL_JSON))
             .unwrap()
             .permissions();

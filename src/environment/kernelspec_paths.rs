@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::interpreter::on_path;
 use super::ladder::candidates;
 use crate::config::Caller;
 
@@ -22,9 +23,9 @@ pub fn kernelspec_folders(caller: &Caller) -> Vec<PathBuf> {
     let mut user = Vec::new();
     user.extend(user_data(caller));
     user.extend(user_base(caller).map(|base| base.join("share/jupyter")));
-    let environment: Vec<PathBuf> = environment_prefix(caller)
-        .map(|prefix| prefix.join("share/jupyter"))
+    let environment: Vec<PathBuf> = environment_prefixes(caller)
         .into_iter()
+        .map(|prefix| prefix.join("share/jupyter"))
         .filter(|path| !SYSTEM.iter().any(|system| path == Path::new(system)))
         .collect();
     let (first, second) = if prefers_environment(caller) {
@@ -62,17 +63,38 @@ pub fn user_data(caller: &Caller) -> Option<PathBuf> {
     Some(data.join("jupyter"))
 }
 
-/// The prefix of the caller's Python: `VIRTUAL_ENV`, `CONDA_PREFIX`, else where its program stands.
-fn environment_prefix(caller: &Caller) -> Option<PathBuf> {
-    if caller.python.is_none()
-        && let Some(active) = active_environment(caller)
-    {
-        return Some(active.prefix);
+/// The prefixes of Python environments: that of `VIRTUAL_ENV` or `CONDA_PREFIX`, or of the Python that is
+/// named; that of the `jupyter` on PATH, which looks in its own; if there is none of these, where the
+/// Python on PATH stands.
+fn environment_prefixes(caller: &Caller) -> Vec<PathBuf> {
+    let own = || prefix_of(&candidates(caller).into_iter().next()?.path);
+    let first = match active_environment(caller) {
+        Some(active) if caller.python.is_none() => Some(active.prefix),
+        _ if caller.python.is_some() => own(),
+        _ => None,
+    };
+    let mut prefixes: Vec<PathBuf> = first.into_iter().chain(jupyter_prefix(caller)).collect();
+    if prefixes.is_empty() {
+        prefixes.extend(own());
     }
-    let python = candidates(caller).into_iter().next()?.path;
-    // In `PREFIX/bin`. A link is not followed: a virtual environment has one.
-    let bin = python.parent()?;
+    prefixes
+}
+
+/// The environment in which a program stands: in `PREFIX/bin`. A link is not followed: a virtual
+/// environment has one.
+fn prefix_of(program: &Path) -> Option<PathBuf> {
+    let bin = program.parent()?;
     (bin.file_name()? == "bin").then(|| bin.parent().map(Path::to_owned))?
+}
+
+/// The environment of the first `jupyter` on PATH. It is a script, and names its Python where it really
+/// is: one that is a link belongs to the environment to which that leads.
+fn jupyter_prefix(caller: &Caller) -> Option<PathBuf> {
+    let jupyter = on_path(caller, Path::new("jupyter"))?;
+    if jupyter.is_symlink() {
+        return prefix_of(&jupyter.canonicalize().ok()?);
+    }
+    prefix_of(&jupyter)
 }
 
 /// A Python environment that is active.
@@ -104,7 +126,10 @@ fn prefers_environment(caller: &Caller) -> bool {
         let no = ["no", "n", "false", "off", "0", "0.0"];
         return !no.iter().any(|no| value.eq_ignore_ascii_case(no));
     }
+    // As Jupyter does in a virtual environment, also in one that nothing but its PATH says.
+    let is_virtual = |prefix: PathBuf| prefix.join("pyvenv.cfg").is_file();
     in_environment(caller)
+        || (active_environment(caller).is_none() && jupyter_prefix(caller).is_some_and(is_virtual))
 }
 
 fn user_base(caller: &Caller) -> Option<PathBuf> {

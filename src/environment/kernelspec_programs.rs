@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::interpreter::on_path;
 use super::kernelspecs::InstalledKernelspec;
-use crate::config::Caller;
+use crate::config::{CONNECTION_FILE, Caller};
 
 /// What is missing for a kernel of this kernelspec, as it goes on after its file's name; `None` if
 /// nothing is known to be.
@@ -22,6 +22,11 @@ pub(super) fn missing(installed: &InstalledKernelspec, caller: &Caller) -> Optio
     };
     if !shows_later && let Some(what) = absent(program, caller) {
         return Some(format!("its program {program} {what}"));
+    }
+    // Ours are started without it where a name means our kernel.
+    let argv = &installed.spec.argv;
+    if !installed.is_ours() && !argv.iter().any(|word| word.contains(CONNECTION_FILE)) {
+        return Some(format!("no word of its argv has {CONNECTION_FILE} in it"));
     }
     let python = installed.own_python()?;
     let python = python.to_str()?;

@@ -61,7 +61,7 @@ impl Ended {
     fn of_reply(reply: &ExecuteReply) -> Self {
         let nothing = CellReport::default();
         let report = reply.warmcell.as_ref().unwrap_or(&nothing);
-        if reply.status == ReplyStatus::Ok {
+        if ended_well(reply) {
             return Self {
                 status: Status::Success,
                 exit_code: 0,
@@ -122,7 +122,7 @@ impl Ended {
             .error
             .as_ref()
             .is_some_and(|error| error.class == INTERRUPTED);
-        let by_itself = if reply.status == ReplyStatus::Ok {
+        let by_itself = if ended_well(reply) {
             Some("after that the cell ended by itself".to_owned())
         } else if let Some(call) = exit_call(report) {
             Some(format!("after that the cell called {call}"))
@@ -233,6 +233,14 @@ fn status_of(stop: Stop) -> Status {
         Stop::Timeout => Status::Timeout,
         Stop::Interrupt => Status::Interrupted,
     }
+}
+
+/// Whether it is a success for whoever has asked for a result: `sys.exit(0)` is, and only front ends of
+/// notebooks are told of it as of an error.
+fn ended_well(reply: &ExecuteReply) -> bool {
+    let exit = reply.warmcell.as_ref().and_then(|own| own.exit.as_ref());
+    let is_good = exit.is_some_and(|it| it.code == 0 && it.text.is_none() && it.number.is_none());
+    reply.status == ReplyStatus::Ok || is_good
 }
 
 /// `sys.exit(3)`, if that is how the cell has ended.

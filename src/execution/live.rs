@@ -139,7 +139,8 @@ impl LiveOutput {
     }
 
     /// As [`LiveOutput::next_together`], for people and files that keep what they get piece by piece:
-    /// text waits up to `patience` for more of the same stream, and less if something else comes.
+    /// text waits up to `patience` for more of the same stream, and less if something else comes. What
+    /// comes without a pause is cut at line ends, where it has one.
     ///
     /// # Cancel safety
     ///
@@ -149,13 +150,13 @@ impl LiveOutput {
         loop {
             let waiting = self.gathered.as_ref();
             if waiting.is_some_and(|it| it.bytes.len() >= most) {
-                return self.gathered_now();
+                return self.gathered_lines(most, patience);
             }
             let next = match waiting.map(|it| it.until) {
                 None => self.next().await,
                 Some(until) => match timeout_at(until, self.next()).await {
                     Ok(next) => next,
-                    Err(_elapsed) => return self.gathered_now(),
+                    Err(_elapsed) => return self.gathered_lines(most, patience),
                 },
             };
             let (is_stderr, bytes) = match next {
@@ -183,6 +184,23 @@ impl LiveOutput {
                 }
             }
         }
+    }
+
+    /// The lines that are whole; what follows them waits for its own end, or in vain. All of it, if
+    /// there is no line end or much behind the last one.
+    fn gathered_lines(&mut self, most: usize, patience: Duration) -> Option<LiveEvent> {
+        let waiting = self.gathered.as_mut()?;
+        let end = memchr::memrchr(b'\n', &waiting.bytes).map_or(0, |at| at + 1);
+        let behind = waiting.bytes.len() - end;
+        if end == 0 || behind == 0 || behind >= most {
+            return self.gathered_now();
+        }
+        let rest = Gathered {
+            is_stderr: waiting.is_stderr,
+            bytes: waiting.bytes.split_off(end),
+            until: Instant::now() + patience,
+        };
+        self.gathered.replace(rest).map(LiveEvent::from)
     }
 
     /// What [`LiveOutput::next_gathered`] holds back, and then what is there already.
@@ -311,5 +329,21 @@ mod tests {
         sender.send(stdout("long"));
         let long = tokio::time::timeout(PATIENCE / 2, live.next_gathered(4, PATIENCE)).await;
         assert_eq!(long, Ok(Some(stdout("long"))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_without_a_pause_is_cut_at_line_ends() {
+        let (sender, mut live) = live_output();
+        for text in ["one\ntwo\nth", "ree\nfour", "\n", "long", "long"] {
+            sender.send(stdout(text));
+        }
+        drop(sender);
+        let mut seen = Vec::new();
+        while let Some(event) = live.next_gathered(8, PATIENCE).await {
+            seen.push(event);
+        }
+        // Of a line that is as long as what goes together there is no end to wait for.
+        let wanted = ["one\ntwo\n", "three\n", "four\n", "longlong"];
+        assert_eq!(seen, wanted.map(stdout));
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::kept::{Keeping, Kept};
 use super::live::{LiveEvent, LiveSender};
 use super::transcript::Transcript;
-use crate::jupyter::{Published, PublishedKind, RawMessage};
+use crate::jupyter::{Published, PublishedKind, RawMessage, awaited_display};
 use crate::kernel::{CellSink, Pressure, SharedSink};
 use crate::output::redact::{Redactor, Rules};
 use crate::output::{Part, Windowed};
@@ -245,9 +245,12 @@ impl CellSink for CellOutput {
 
     fn message(&mut self, msg_type: &str, message: RawMessage) {
         let Some(kind) = PublishedKind::parse(msg_type) else {
-            // How a cell failed stands in its reply.
             return;
         };
+        if kind == PublishedKind::Error && awaited_display(&message.metadata).is_none() {
+            // How a cell failed stands in its reply; kernels that are not ours say it here too.
+            return;
+        }
         match Published::read(kind, message) {
             Ok(shown) => self.publish(shown),
             Err(error) => {

@@ -11,7 +11,7 @@ use super::keyboard::{Before, Keyboard};
 use super::message::msg_id_of;
 use super::outbox::Outbox;
 use crate::execution::{Files, LiveEvent, LiveOutput, Outcome, Wishes};
-use crate::jupyter::{Channel, WantedCell};
+use crate::jupyter::{Channel, PublishedKind, WantedCell};
 use crate::kernel::input_source;
 use crate::output::Characters;
 use crate::session::{Cell, Execution, Policy, Receipt};
@@ -22,8 +22,8 @@ const TIMEOUT: Duration = Duration::from_secs(86_400);
 const TOOL_CALLS: u32 = u32::MAX;
 /// What becomes of a cell that is interrupted.
 const ON_INTERRUPT: Policy = Policy::Interrupt;
-/// Bytes that go out in one message.
-const TOGETHER_BYTES: usize = 256 << 10;
+/// Bytes that go out in one message; a line that is longer is more than one output in a notebook.
+const TOGETHER_BYTES: usize = 1 << 20;
 /// How long what is printed waits for more: a line that is written in pieces is to be one output in a
 /// notebook, where each message may be kept as one of its own.
 const TOGETHER: Duration = Duration::from_millis(100);
@@ -38,6 +38,8 @@ struct Running<'a> {
     execution_count: Option<u64>,
     stdout: Characters,
     stderr: Characters,
+    /// How it has failed, or code in it, if the kernel has said so before its end.
+    told: Option<serde_json::Value>,
 }
 
 /// Runs a cell to its end and answers the client that has asked. If it has failed `failed` is called
@@ -61,6 +63,7 @@ pub(super) async fn run(
         max_tool_calls: Some(TOOL_CALLS),
         on_interrupt: Some(ON_INTERRUPT),
         files: Files::None,
+        unmasked: hub.shows_secrets(),
         wishes: Wishes {
             silent: wanted.silent,
             outside_history: !wanted.stores_history,
@@ -81,6 +84,7 @@ pub(super) async fn run(
         execution_count: None,
         stdout: Characters::default(),
         stderr: Characters::default(),
+        told: None,
     };
     let begun = tokio::select! {
         biased;
@@ -198,6 +202,9 @@ impl Running<'_> {
                 self.text("stderr", &whole).await;
             }
             LiveEvent::Published(shown) => {
+                if shown.kind == PublishedKind::Error {
+                    self.told = serde_json::from_str(&shown.content(None)).ok();
+                }
                 if !self.is_silent || shown.kind.is_comm() {
                     self.hub
                         .publish_shown(&shown, self.parent, self.execution_count)
@@ -241,7 +248,10 @@ impl Running<'_> {
         }
         let failure = Failure::of(outcome);
         if let Some(failure) = &failure {
-            self.show("error", &failure.error()).await;
+            let error = failure.error();
+            if self.told.as_ref() != Some(&error) {
+                self.show("error", &error).await;
+            }
             failed();
         }
         let count = match report.execution_count {
@@ -253,6 +263,9 @@ impl Running<'_> {
             let found = outcome.beside_streams.user_expressions.as_deref();
             if let Some(found) = found.and_then(|found| serde_json::from_str(found).ok()) {
                 reply.insert("user_expressions".to_owned(), found);
+            }
+            if outcome.redacted > 0 {
+                reply.insert("warmcell".to_owned(), content::redacted(outcome.redacted));
             }
             if outcome.beside_streams.asks_exit {
                 reply.insert("payload".to_owned(), content::exit_payload());

@@ -125,12 +125,13 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// Of a result; `None` if it is a success.
+    /// Of a result; `None` if it is a success also for a front end: `sys.exit()` is none there, as with
+    /// Jupyter's own kernels.
     pub(super) fn of(outcome: &Outcome) -> Option<Self> {
-        if outcome.status == Status::Success {
+        let beside = &outcome.beside_streams;
+        if outcome.status == Status::Success && beside.raised.is_none() {
             return None;
         }
-        let beside = &outcome.beside_streams;
         if let Some(raised) = beside
             .raised
             .as_ref()
@@ -144,9 +145,9 @@ impl Failure {
         }
         Some(Self {
             ename: ename_of(outcome.error_class).to_owned(),
-            evalue: outcome.error.clone().unwrap_or_default(),
+            evalue: for_people(outcome.error.as_deref().unwrap_or_default()),
             // Front ends show the traceback and nothing else: it says what became of the kernel.
-            traceback: beside.notices.clone(),
+            traceback: beside.notices.iter().map(|it| for_people(it)).collect(),
         })
     }
 
@@ -178,6 +179,17 @@ impl Failure {
             "traceback": self.traceback,
         })
     }
+}
+
+/// A sentence that speaks of a caller's keys, for those who have none: what named the Python of their
+/// kernel is its kernelspec, or a command line.
+fn for_people(sentence: &str) -> String {
+    sentence
+        .replace(
+            "with `caller.python`",
+            "with --python PATH in its kernelspec",
+        )
+        .replace("`caller.python`", "--python")
 }
 
 /// The class of an exception that no Python has raised, as those of Jupyter's own clients are named.
@@ -252,6 +264,11 @@ pub(super) fn execute_reply(failure: Option<&Failure>, execution_count: u64) -> 
 /// it has started that itself.
 pub(super) fn exit_payload() -> Value {
     json!([{ "source": "ask_exit", "keepkernel": true }])
+}
+
+/// In the reply to a cell: how many secrets were masked in what it has shown.
+pub(super) fn redacted(count: u64) -> Value {
+    json!({ "redacted": count })
 }
 
 /// The reply to a cell that does not run because one before it has failed.

@@ -30,6 +30,8 @@ const REMEMBERED: usize = 256;
 #[derive(Debug)]
 pub(super) struct Hub {
     session: Session,
+    /// Whether cells of its clients show secrets as they are.
+    shows_secrets: bool,
     /// No other hub has it, not even a later one of the same session.
     id: String,
     state: Mutex<State>,
@@ -56,6 +58,8 @@ pub(super) struct State {
     kernel: Vec<&'static str>,
     /// What was printed between cells, since the last.
     pub(super) late: Late,
+    /// The kernel of which it was said that secrets are masked in what it shows.
+    pub(super) masked_in: Option<u64>,
     /// Nothing happens in the session any more.
     is_over: bool,
 }
@@ -109,9 +113,10 @@ impl Parent {
 }
 
 impl Hub {
-    pub(super) fn new(session: Session) -> Arc<Self> {
+    pub(super) fn new(session: Session, shows_secrets: bool) -> Arc<Self> {
         Arc::new(Self {
             session,
+            shows_secrets,
             id: random_hex(8),
             state: Mutex::default(),
             users: watch::Sender::new(Users::default()),
@@ -122,6 +127,10 @@ impl Hub {
 
     pub(super) fn session(&self) -> &Session {
         &self.session
+    }
+
+    pub(super) fn shows_secrets(&self) -> bool {
+        self.shows_secrets
     }
 
     pub(super) fn clients(&self) -> usize {

@@ -6,6 +6,10 @@ use super::content;
 use super::hub::{Hub, Parent};
 use crate::execution::Outcome;
 
+/// Said once a kernel, with the first cell that it is about.
+const MASKED: &str = "warmcell: what looks like a secret is shown as [redacted:KIND] (said once; variables and \
+    files hold it whole; `warmcell kernelspec install --no-redact` makes a kernel that shows all)\n";
+
 /// What was published of it since the last cell.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Late {
@@ -48,7 +52,18 @@ impl Hub {
     /// What a cell's result says beside its output. What was printed between cells it says only to those
     /// who have not seen it.
     pub(super) fn notices(&self, outcome: &Outcome) -> Option<String> {
-        let late = std::mem::take(&mut self.state().late);
-        content::notices(outcome, late == Late::Told)
+        let mut state = self.state();
+        let late = std::mem::take(&mut state.late);
+        let generation = Some(outcome.kernel.generation);
+        let says_masked = outcome.redacted > 0 && state.masked_in != generation;
+        if says_masked {
+            state.masked_in = generation;
+        }
+        drop(state);
+        let notices = content::notices(outcome, late == Late::Told);
+        if says_masked {
+            return Some(notices.unwrap_or_default() + MASKED);
+        }
+        notices
     }
 }

@@ -1,6 +1,7 @@
 //! The sessions of a manager that are watched.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::budget::Budget;
@@ -14,6 +15,7 @@ use crate::session::Session;
 pub struct Frontends {
     hubs: Mutex<HashMap<String, Arc<Hub>>>,
     budget: Arc<Budget>,
+    show_secrets: AtomicBool,
 }
 
 impl Frontends {
@@ -21,6 +23,13 @@ impl Frontends {
     /// front ends: whoever is furthest behind then is cut off.
     pub fn outbox(&self) -> Arc<Outbox> {
         self.budget.outbox()
+    }
+
+    /// From now on the cells of those who watch a session first show secrets as they are: it is a person's
+    /// own notebook. Without this they are masked. Cells that come another way, and what is printed
+    /// between cells, are masked all the same.
+    pub fn show_secrets(&self) {
+        self.show_secrets.store(true, Ordering::Relaxed);
     }
 
     /// Joins those who watch a session: from now on the outbox gets what is published. If a cell runs
@@ -33,7 +42,7 @@ impl Frontends {
             return hub.join(outbox);
         }
         let id = session.id().to_owned();
-        let hub = Hub::new(session);
+        let hub = Hub::new(session, self.show_secrets.load(Ordering::Relaxed));
         let joined = hub.join(outbox);
         // Watched from here on: nothing is missed before the task begins.
         let events = hub.session().events();

@@ -27,6 +27,8 @@ pub enum PublishedKind {
     Update,
     /// What a front end shows of the cell goes: `clear_output`.
     Clear,
+    /// How code has failed whose cell has not come to its end: `error`.
+    Error,
     /// `comm_open`.
     CommOpen,
     /// `comm_msg`.
@@ -36,11 +38,12 @@ pub enum PublishedKind {
 }
 
 impl PublishedKind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Result,
         Self::Display,
         Self::Update,
         Self::Clear,
+        Self::Error,
         Self::CommOpen,
         Self::CommMessage,
         Self::CommClose,
@@ -53,6 +56,7 @@ impl PublishedKind {
             Self::Display => "display_data",
             Self::Update => "update_display_data",
             Self::Clear => "clear_output",
+            Self::Error => "error",
             Self::CommOpen => "comm_open",
             Self::CommMessage => "comm_msg",
             Self::CommClose => "comm_close",
@@ -67,6 +71,11 @@ impl PublishedKind {
     /// Whether it belongs to a comm.
     pub const fn is_comm(self) -> bool {
         matches!(self, Self::CommOpen | Self::CommMessage | Self::CommClose)
+    }
+
+    /// Whether its content is handed on as it is: it holds no data by MIME type.
+    const fn is_plain(self) -> bool {
+        self.is_comm() || matches!(self, Self::Error)
     }
 }
 
@@ -148,7 +157,7 @@ impl Published {
         };
         let mut rest: BTreeMap<String, Box<RawValue>> =
             lenient::read(&message.content).map_err(|error| fault(error.to_string()))?;
-        if kind.is_comm() {
+        if kind.is_plain() {
             return Ok(Self {
                 kind,
                 data: MimeBundle::default(),
@@ -211,7 +220,7 @@ impl Published {
     /// it gives takes its place. Images and the like are no text.
     pub fn change_texts(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
         self.data.change_texts(change);
-        if self.kind.is_comm() {
+        if self.kind.is_plain() {
             self.rest.change_texts(change);
         }
     }
@@ -246,7 +255,7 @@ impl Published {
             json.push(':');
             json.push_str(value);
         };
-        if self.kind != PublishedKind::Clear && !self.kind.is_comm() {
+        if self.kind != PublishedKind::Clear && !self.kind.is_plain() {
             put("data", &self.data.to_json());
         }
         for (key, value) in &self.rest.0 {

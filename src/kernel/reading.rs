@@ -22,6 +22,8 @@ const MESSAGES: usize = 256;
 /// Bytes that a kernel may leave unread before it is told nothing more.
 const MOST_UNREAD: usize = 1 << 20;
 
+/// Said by a kernel that waits until what it has written is read.
+const WRITTEN: &str = "warmcell_written";
 /// Said by the bridge of a kernel that is not ours, and that has done what no kernel may.
 const BRIDGE_FAULT: &str = "warmcell_fault";
 /// Characters of what it says.
@@ -127,6 +129,8 @@ impl Actor {
                 let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
                 sink.message(msg_type, message);
             }
+            // It has written to one stream and is about to write to the other.
+            Channel::Iopub if msg_type == WRITTEN => self.read_waiting(),
             Channel::Stdin if msg_type == "input_request" && running.asked.is_none() => {
                 let asked = InputRequest::read(&message)
                     .map_err(|error| Death::BrokeProtocol(error.to_string()))?;

@@ -359,7 +359,11 @@ impl LocalProvisioner {
 /// Whether the directory is there.
 async fn directory(cwd: &Path) -> Result<(), ProvisionError> {
     let reason = match tokio::fs::metadata(cwd).await {
-        Ok(found) if found.is_dir() => return Ok(()),
+        // Whether one may go there the system says of what lies in it.
+        Ok(found) if found.is_dir() => match tokio::fs::metadata(cwd.join(".")).await {
+            Ok(_) => return Ok(()),
+            Err(error) => error.to_string(),
+        },
         Ok(_) => "not a directory".to_owned(),
         Err(error) => error.to_string(),
     };

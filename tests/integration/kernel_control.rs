@@ -75,8 +75,8 @@ async fn a_console_is_told_to_end_by_exit_and_by_nothing_else() {
         ("exit()", "ok", &asked),
         ("x = 1\nquit()", "ok", &asked),
         ("exit(3)", "error", &json!([])),
-        ("import sys; sys.exit()", "ok", &json!([])),
-        ("raise SystemExit", "ok", &json!([])),
+        ("import sys; sys.exit()", "error", &json!([])),
+        ("raise SystemExit", "error", &json!([])),
         ("x", "ok", &json!([])),
     ] {
         front_end.execute(code);

@@ -66,7 +66,6 @@ async fn exit_and_quit_ask_the_front_end_to_end() {
         ("quit", true),
         ("exit()", true),
         ("def f(): quit()\nf()", true),
-        ("import sys; sys.exit()", false),
         ("[exit]", false),
         ("print(x)", false),
     ] {

@@ -35,6 +35,10 @@ fn spec(folder: &Path) -> Kernelspec {
 fn foreign(kernels: &Path, name: &str, argv: &[&str]) -> PathBuf {
     let folder = kernels.join(name);
     fs::create_dir_all(&folder).unwrap();
+    let mut argv = argv.to_vec();
+    if !argv.contains(&"{connection_file}") {
+        argv.push("{connection_file}");
+    }
     let text = json!({ "argv": argv }).to_string();
     fs::write(folder.join("kernel.json"), text).unwrap();
     folder
@@ -80,7 +84,7 @@ fn a_kernelspec_is_installed_where_it_says_and_listed() {
     let spec = Kernelspec::parse(&fs::read(&own).unwrap()).unwrap();
     assert_eq!(spec.display_name, "My Python");
     assert_eq!(spec.argv[7], python().to_str().unwrap());
-    let foreign = r#"{"argv":["/bin/true"]}"#;
+    let foreign = r#"{"argv":["/bin/true","{connection_file}"]}"#;
     fs::write(&own, foreign).unwrap();
     let output = finish(&mut place.warmcell(&named[..6]));
     assert_eq!(output.status.code(), Some(2));
@@ -268,7 +272,8 @@ fn a_kernelspec_whose_program_is_missing_is_listed_with_what_is_wrong() {
     let kernels = place.work().join(".local/share/jupyter/kernels");
     foreign(&kernels, "gone", &["/nope/kern", "{connection_file}"]);
     let elsewhere = foreign(&kernels, "elsewhere", &[]);
-    let on_a_path_of_its_own = json!({ "argv": ["kern"], "env": { "PATH": "/opt/kern" } });
+    let on_a_path_of_its_own =
+        json!({ "argv": ["kern", "{connection_file}"], "env": { "PATH": "/opt/kern" } });
     fs::write(
         elsewhere.join("kernel.json"),
         on_a_path_of_its_own.to_string(),

@@ -168,7 +168,7 @@ fn picture(children: u8) -> Value {
 
 #[tokio::test]
 async fn figures_of_matplotlib_are_pictures() {
-    use PublishedKind::{Display, Result};
+    use PublishedKind::{Display, Error, Result};
     on_each_python(async |session, version| {
         let prepare = stand_in(MATPLOTLIB, version)
             + &format!("\nimport sys; sys.path.insert(0, 'p-{version}/mpl')");
@@ -219,7 +219,14 @@ async fn figures_of_matplotlib_are_pictures() {
             outcome.error.as_deref(),
             Some("ZeroDivisionError: division by zero (<cell 8>, line 2)")
         );
-        assert_eq!(shown(&seen), [(Display, plain("<Figure with 1 Axes>"))]);
+        // The error of the cell comes first.
+        assert_eq!(
+            shown(&seen),
+            [
+                (Error, Value::Null),
+                (Display, plain("<Figure with 1 Axes>"))
+            ]
+        );
         assert_shows(&run(session, "plt.get_fignums()").await, "[]", version);
         // One with windows shows them.
         let code = "plt.backend = 'QtAgg'\nplt.plot()\nplt.show()\nplt.get_fignums()";
@@ -341,6 +348,10 @@ print('after')";
                 Seen::Published(PublishedKind::CommMessage, content) => {
                     let id = content["data"]["state"].get("msg_id")?.as_str()?;
                     Some(format!("captures {id:?}"))
+                }
+                Seen::Published(PublishedKind::Error, content) => {
+                    let lines = content["traceback"].as_array().unwrap();
+                    Some(lines.last().unwrap().as_str().unwrap().to_owned())
                 }
                 Seen::Published(PublishedKind::Display, content) => Some(
                     content["data"]["text/plain"]
