@@ -83,6 +83,7 @@ fn a_full_reply_is_read() {
                 place: Some("<cell 4>, line 2".to_owned()),
             }),
             interrupted: true,
+            after_end_ms: 0,
             asks_exit: true,
         }),
     };
