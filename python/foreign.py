@@ -74,6 +74,57 @@ def report(namespace: dict[str, Any]) -> Report:
     return Report({"set": changed[-_MOST_NAMES:], "del": gone[:_MOST_GONE], "total": len(now)})
 
 
+def _release_descriptors() -> None:
+    """What is written to descriptors 1 and 2 goes where it went before the kernel took them.
+
+    ipykernel puts pipes there, shows what comes and writes it on to where they led before: all of
+    it would come twice, what is no UTF-8 changed, and what a kernel that dies or is stuck has not
+    read yet not at all. The one way that is left loses nothing; ``fileno()`` has always named it.
+    """
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            copy = stream._original_stdstream_copy  # type: ignore[union-attr]
+            if os.path.sameopenfile(copy, number):
+                continue
+            thread = stream.watch_fd_thread  # type: ignore[union-attr]
+            # With the next byte it ends, and does not write it on.
+            stream._should_watch = False  # type: ignore[union-attr]
+            os.write(number, b"\n")
+            thread.join(1)
+            os.dup2(copy, number)
+        except (AttributeError, OSError, RuntimeError, TypeError, ValueError):
+            # It is another kernel, or keeps its descriptors another way: it writes nothing twice.
+            continue
+
+
+def _print_before_children() -> None:
+    """What was printed is on its way before a child begins, which writes to the descriptors."""
+    import subprocess
+    from contextlib import suppress
+
+    def flush() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            # It may be anything of the cell's own.
+            with suppress(Exception):
+                stream.flush()
+
+    system, handles = os.system, getattr(subprocess.Popen, "_get_handles", None)
+
+    def system_after_prints(command: Any) -> int:
+        flush()
+        return system(command)
+
+    def handles_after_prints(self: Any, *args: Any, **kwargs: Any) -> Any:
+        flush()
+        return handles(self, *args, **kwargs)  # type: ignore[misc]
+
+    system_after_prints.__name__ = system_after_prints.__qualname__ = "system"
+    os.system = system_after_prints
+    if handles is not None:
+        # Where it fails to start there is no frame of this in its traceback.
+        subprocess.Popen._get_handles = handles_after_prints  # type: ignore[attr-defined]
+
+
 def _load() -> Any:
     spec = spec_from_file_location("hermes_tools", _tools)
     module = module_from_spec(spec)  # type: ignore[arg-type]
@@ -153,6 +204,8 @@ def _carry() -> None:
     item.__init__, item.run = init_with_cell, run_with_cell  # type: ignore[method-assign]
 
 
+_release_descriptors()
+_print_before_children()
 _variable = _load().current_cell
 _follow_cells()
 _carry()

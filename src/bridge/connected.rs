@@ -1,7 +1,7 @@
 //! One connection: the handshake of ZeroMQ, and what the kind of socket makes of messages.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use super::coming::Arrival;
 use super::listen::Stream;
 use super::queue::{MOST_BYTES, Queue, Wire};
 use super::sockets::{Incoming, PIECE_BYTES, Shared, Subscriber};
@@ -88,6 +89,7 @@ const fn limits(name: SocketName) -> ZmtpLimits {
 
 /// Serves one connection to its end.
 pub(super) async fn serve(name: SocketName, stream: Box<dyn Stream>, shared: &Shared) {
+    let arrival = (name == SocketName::Iopub).then(|| shared.coming.enter());
     let (reading, writing) = split(stream);
     let mut reader = Reader {
         stream: reading,
@@ -98,7 +100,7 @@ pub(super) async fn serve(name: SocketName, stream: Box<dyn Stream>, shared: &Sh
     let mut writing = writing;
     let shaking = timeout(HANDSHAKE, handshake(name, &mut reader, &mut writing));
     let fault = match shaking.await {
-        Ok(Ok(identity)) => talk(name, reader, writing, identity, shared).await,
+        Ok(Ok(identity)) => talk(name, reader, writing, identity, shared, arrival).await,
         Ok(Err(fault)) => fault,
         Err(_elapsed) => Fault::Silent,
     };
@@ -146,6 +148,7 @@ async fn talk(
     writing: WriteHalf<Box<dyn Stream>>,
     identity: Bytes,
     shared: &Shared,
+    arrival: Option<Arrival>,
 ) -> Fault {
     let most_bytes = match name {
         SocketName::Heartbeat => HEARTBEAT_BYTES,
@@ -160,6 +163,7 @@ async fn talk(
             topics: Mutex::default(),
         }),
         shared,
+        arrival: Mutex::new(arrival),
     };
     peer.enter();
     let fault = tokio::select! {
@@ -263,6 +267,8 @@ struct Peer<'a> {
     identity: Bytes,
     subscriber: Arc<Subscriber>,
     shared: &'a Shared,
+    /// Until it has subscribed to something.
+    arrival: Mutex<Option<Arrival>>,
 }
 
 impl Peer<'_> {
@@ -339,6 +345,9 @@ impl Peer<'_> {
                 return Ok(());
             }
         };
+        if channel != Channel::Stdin {
+            self.shared.coming.settled().await;
+        }
         // Whoever sends faster than it is answered is not read for so long.
         let waiting = self
             .shared
@@ -384,6 +393,8 @@ impl Peer<'_> {
             }
             topics.push(topic.clone());
         }
+        let arrival = self.arrival.lock();
+        drop(arrival.unwrap_or_else(PoisonError::into_inner).take());
         // A topic that is no text is not ours to name.
         if let Ok(text) = std::str::from_utf8(&topic) {
             let message = (self.shared.welcome)(text);

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use super::listen::Listeners;
 use super::routes::{Routes, socket_of};
 use super::sockets::{Incoming, Sockets};
-use crate::frontends::{Client, Frontends, Item, Joined, Next, Outbox, Request, Why};
+use crate::frontends::{BeforeCell, Client, Frontends, Item, Joined, Next, Outbox, Request, Why};
 use crate::ids::random_hex;
 use crate::jupyter::{Channel, Header, RawMessage, Signer, SocketName, header};
 use crate::session::Session;
@@ -67,27 +67,43 @@ impl JupyterKernel {
         signer: Signer,
         session: Session,
         frontends: &Arc<Frontends>,
+        before_cell: Option<BeforeCell>,
     ) -> Self {
         let id = session.id().to_owned();
         // What waits for whom is bounded in the queues of the sockets.
         let outbox = Arc::new(Outbox::relay());
         let joined = frontends.join(session, Arc::clone(&outbox));
         let ports = SocketName::ALL.iter().zip(listeners.ports);
-        let ports: Map<String, Value> = ports
+        let mut ports: Map<String, Value> = ports
             .map(|(name, port)| (name.port_key().to_owned(), port.into()))
             .collect();
-        let client = Client::start_at(&joined, Some(ports.into()));
+        ports.insert("status".to_owned(), "ok".into());
+        let client = Client::start_at(&joined, Some(ports.into()), before_cell);
         let routes = Arc::new(Mutex::new(Routes::default()));
         let handler = {
             let (client, routes) = (Arc::clone(&client), Arc::clone(&routes));
             Box::new(move |incoming| take(&client, &routes, incoming))
+        };
+        let gone = {
+            let (client, routes) = (Arc::clone(&client), Arc::clone(&routes));
+            Box::new(move |name: SocketName, identity: &Bytes| {
+                let is_asked = matches!(name, SocketName::Shell | SocketName::Stdin)
+                    && routes
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .was_asked(std::slice::from_ref(identity));
+                if is_asked {
+                    // Its cell would wait for an answer for ever, and all others for the cell.
+                    nobody_answers(&client);
+                }
+            })
         };
         let welcome = {
             let id = id.clone();
             Box::new(move |topic: &str| welcome(&id, topic))
         };
         Self {
-            sockets: Sockets::serve(listeners, signer, handler, welcome),
+            sockets: Sockets::serve(listeners, signer, handler, welcome, gone),
             outbox,
             client,
             routes,

@@ -9,6 +9,7 @@
 //! The other side of a connection is anybody until its messages are found to be signed, so nothing
 //! here panics, allocates by an announced length, or waits for one peer at the cost of another.
 
+mod coming;
 mod connected;
 mod error;
 mod file;

@@ -62,7 +62,7 @@ impl Routes {
 
     /// Whether this is who was asked last for input: by the identity of its connections, which is the
     /// same on all of them.
-    pub(super) fn was_asked(&self, sender: &Sender) -> bool {
+    pub(super) fn was_asked(&self, sender: &[Bytes]) -> bool {
         let asked = self.asked.as_ref().and_then(|asked| asked.first());
         asked.is_some() && asked == sender.first()
     }

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use super::coming::Coming;
 use super::connected;
 use super::listen::{Listener, Listeners};
 use super::queue::{End, Queue, Wire};
@@ -50,6 +51,9 @@ pub(super) type Handler = Box<dyn Fn(Incoming) + Send + Sync>;
 /// Makes the message with which a subscriber is welcomed, from what it has subscribed to.
 pub(super) type Welcome = Box<dyn Fn(&str) -> RawMessage + Send + Sync>;
 
+/// Is told of a connection that has ended: of which socket, and the identity it had.
+pub(super) type Gone = Box<dyn Fn(SocketName, &Bytes) + Send + Sync>;
+
 /// The sockets, as their connections see them.
 pub(super) struct Shared {
     pub(super) signer: Signer,
@@ -58,6 +62,8 @@ pub(super) struct Shared {
     subscribers: Mutex<Vec<Arc<Subscriber>>>,
     pub(super) handler: Handler,
     pub(super) welcome: Welcome,
+    gone: Gone,
+    pub(super) coming: Arc<Coming>,
     shell: Arc<Semaphore>,
     control: Arc<Semaphore>,
     pub(super) unfinished: Arc<Semaphore>,
@@ -94,6 +100,7 @@ impl Sockets {
         signer: Signer,
         handler: Handler,
         welcome: Welcome,
+        gone: Gone,
     ) -> Self {
         let shared = Arc::new(Shared {
             signer,
@@ -102,6 +109,8 @@ impl Sockets {
             subscribers: Mutex::default(),
             handler,
             welcome,
+            gone,
+            coming: Arc::default(),
             shell: Arc::new(Semaphore::new(MOST_WAITING)),
             control: Arc::new(Semaphore::new(MOST_WAITING)),
             unfinished: Arc::new(Semaphore::new(MOST_UNFINISHED)),
@@ -217,9 +226,13 @@ impl Shared {
     /// Takes a peer out, unless another has its name by now.
     pub(super) fn leave(&self, name: SocketName, identity: Bytes, queue: &Arc<Queue>) {
         let key = (name, identity);
-        let mut peers = self.peers();
-        if peers.get(&key).is_some_and(|it| Arc::ptr_eq(it, queue)) {
-            peers.remove(&key);
+        let is_gone = {
+            let mut peers = self.peers();
+            let is_there = peers.get(&key).is_some_and(|it| Arc::ptr_eq(it, queue));
+            is_there && peers.remove(&key).is_some()
+        };
+        if is_gone {
+            (self.gone)(key.0, &key.1);
         }
     }
 

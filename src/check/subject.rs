@@ -22,6 +22,7 @@ use crate::folders::{OwnFolder, socket_folder};
 use crate::ids::random_hex;
 use crate::jupyter::{Channel, KernelInfo};
 use crate::output::Tail;
+use crate::output::redact::{Redactor, Rules};
 use crate::process::{
     Leftover, Marker, Pidfd, PipeReader, ReadOutcome, Signal, Spawned, Stdio, end_orphans,
     in_a_thread, left_by, output_pipe,
@@ -219,7 +220,8 @@ impl Subject {
         match self.said().take() {
             Some((said, _)) if !said.trim().is_empty() => {
                 let last = said.trim().lines().next_back().unwrap_or_default();
-                format!("{what}; it said: {}", shown(last))
+                let (last, _) = Redactor::once(&Rules::default(), last);
+                format!("{what}; it said: {}", shown(&last))
             }
             _ => what,
         }

@@ -138,6 +138,10 @@ pub(super) struct CheckArguments {
     /// Print one JSON object, and nothing else on stdout.
     #[arg(long)]
     pub(super) json: bool,
+
+    /// Its stdin is a line to the command that was typed: when that is gone this ends too.
+    #[arg(long, hide = true)]
+    pub(super) on_a_line: bool,
 }
 
 fn check_name(text: &str) -> Result<String, String> {

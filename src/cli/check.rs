@@ -2,11 +2,15 @@
 
 use std::env;
 use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -17,10 +21,16 @@ use crate::check::{CheckError, Report, Terms, check};
 use crate::config::{Caller, ForeignKernel};
 use crate::environment::{installed_kernel, kernel_at};
 use crate::folders::private_bases;
-use crate::process::adopt_orphans;
+use crate::process::{Program, Stdio, adopt_orphans, end_orphans, spawn};
 
 /// Runs the command; its exit code.
 pub(super) fn main(arguments: &CheckArguments) -> ExitCode {
+    if !arguments.on_a_line
+        && !streams::is_stdout_closed()
+        && let Some(code) = on_a_line()
+    {
+        return code;
+    }
     match run(arguments) {
         Ok(code) => ExitCode::from(code),
         Err(Refused::Stdout(error)) => ExitCode::from(exit::unwritten(&error)),
@@ -41,6 +51,76 @@ pub(super) fn main(arguments: &CheckArguments) -> ExitCode {
             }
             ExitCode::from(code)
         }
+    }
+}
+
+/// Runs the check in a process of its own, which ends all that it has started and removes its folders
+/// when this one is gone, however that went. `None` if there can be none: then this one does it.
+fn on_a_line() -> Option<ExitCode> {
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .ok()?;
+    let code = runtime.block_on(async {
+        let mut signals = [
+            signal(SignalKind::interrupt()).ok()?,
+            signal(SignalKind::terminate()).ok()?,
+            signal(SignalKind::hangup()).ok()?,
+        ];
+        let adopts = adopt_orphans();
+        // Held until this process ends; nobody else has this end.
+        let (_own, its) = StdUnixStream::pair().ok()?;
+        let stdio = Stdio {
+            stdin: OwnedFd::from(its),
+            stdout: io::stdout().as_fd().try_clone_to_owned().ok()?,
+            stderr: io::stderr().as_fd().try_clone_to_owned().ok()?,
+        };
+        let program = Program {
+            program: env::current_exe().ok()?,
+            arguments: env::args_os()
+                .skip(1)
+                .take(1)
+                .chain(["--on-a-line".into()])
+                .chain(env::args_os().skip(2))
+                .collect(),
+            environment: env::vars_os().collect(),
+            directory: env::current_dir().ok()?,
+        };
+        let mut check = spawn(program, stdio).ok()?;
+        let status = loop {
+            let [interrupt, terminate, hang_up] = &mut signals;
+            tokio::select! {
+                biased;
+                status = check.ended() => break status,
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hang_up.recv() => {}
+            }
+            check.interrupt(false);
+        };
+        let code = status.and_then(|status| status.code());
+        if code.is_none() {
+            // It was killed: what it has started is ours now.
+            end_orphans(adopts, &[]).await;
+        }
+        Some(code.and_then(|code| u8::try_from(code).ok()))
+    })?;
+    Some(ExitCode::from(code.unwrap_or(exit::UNAVAILABLE)))
+}
+
+/// Our stdin, as what it is here.
+fn line_to_the_command() -> io::Result<StdUnixStream> {
+    let line = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    line.set_nonblocking(true)?;
+    Ok(line)
+}
+
+/// Waits until the command that was typed is gone; for ever, if it is this one.
+async fn gone(line: Option<&mut UnixStream>) {
+    match line {
+        // Nothing is ever said on it.
+        Some(line) => while matches!(line.read(&mut [0; 16]).await, Ok(count) if count > 0) {},
+        None => std::future::pending().await,
     }
 }
 
@@ -90,7 +170,9 @@ fn run(arguments: &CheckArguments) -> Result<u8, Refused> {
         let sentence = format!("the kernel {}: {argv}", kernel.name);
         writeln!(streams::stdout(), "{}", clean(&sentence))?;
     }
-    let report = runtime.block_on(checked(kernel, terms, arguments.json));
+    let typed = arguments.on_a_line.then(line_to_the_command).transpose();
+    let typed = typed.map_err(|error| unavailable(format!("no command to check for: {error}")))?;
+    let report = runtime.block_on(checked(kernel, terms, arguments.json, typed));
     runtime.shutdown_timeout(Duration::from_millis(100));
     let report = report?;
     if arguments.json {
@@ -117,7 +199,16 @@ fn kernel(named: &str, caller: &Caller) -> Result<ForeignKernel, String> {
     })
 }
 
-async fn checked(kernel: ForeignKernel, terms: Terms, is_json: bool) -> Result<Report, Refused> {
+async fn checked(
+    kernel: ForeignKernel,
+    terms: Terms,
+    is_json: bool,
+    line: Option<StdUnixStream>,
+) -> Result<Report, Refused> {
+    let mut line = line
+        .map(UnixStream::from_std)
+        .transpose()
+        .map_err(unavailable)?;
     let watched = |kind| signal(kind).map_err(|it| unavailable(format!("no signals: {it}")));
     let mut signals = [
         watched(SignalKind::interrupt())?,
@@ -133,6 +224,7 @@ async fn checked(kernel: ForeignKernel, terms: Terms, is_json: bool) -> Result<R
             _ = terminate.recv() => {}
             _ = hang_up.recv() => {}
             _ = stdout_closed.recv() => {}
+            () = gone(line.as_mut()) => {}
         }
     };
     let report = check(kernel, terms, stop, |finding| {

@@ -1,14 +1,18 @@
 //! `warmcell kernel`: a kernel of Jupyter's to the outside, a session to the inside.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 
 use super::args_kernel::KernelArguments;
 use super::flags::in_flags;
@@ -21,6 +25,7 @@ use crate::client::ClientError;
 use crate::config::{ConfigurationFile, Settings, Values};
 use crate::environment::own_variables;
 use crate::folders::door_folders;
+use crate::frontends::BeforeCell;
 use crate::jupyter::Signer;
 use crate::process::{Pidfd, in_a_thread, own_limits};
 use crate::server::{Door, Manager};
@@ -231,13 +236,25 @@ async fn serve(
         ));
     } else {
         let starting = session.clone();
-        // What is wrong with it the first cell says: there a person reads it.
-        tokio::spawn(async move { drop(starting.start().await) });
+        // What is wrong with it the first cell says too: there a person reads it.
+        tokio::spawn(async move {
+            if let Err(outcome) = starting.start().await {
+                say(&clean(&in_flags(&outcome.error.unwrap_or_default())));
+            }
+        });
     }
     if arguments.no_redact {
         manager.frontends().show_secrets();
     }
-    let kernel = JupyterKernel::start(listeners, signer, session.clone(), manager.frontends());
+    let before_cell = signals.before_cell(session);
+    let frontends = manager.frontends();
+    let kernel = JupyterKernel::start(
+        listeners,
+        signer,
+        session.clone(),
+        frontends,
+        Some(before_cell),
+    );
     let stop = async {
         let parent_gone = async {
             match &parent {
@@ -288,7 +305,7 @@ async fn is_taken(name: &str) -> bool {
 
 /// What signals do: SIGINT interrupts the cell that runs, the others end the kernel.
 struct Signals {
-    interrupt: Signal,
+    interrupt: Arc<Interrupts>,
     terminate: Signal,
     hang_up: Signal,
 }
@@ -296,20 +313,88 @@ struct Signals {
 impl Signals {
     fn new() -> io::Result<Self> {
         Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
+            interrupt: Arc::new(Interrupts {
+                signal: Mutex::new(signal(SignalKind::interrupt())?),
+                looked: Notify::new(),
+                line: UnixStream::pair()?.into(),
+            }),
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// What has come by the time at which a cell is handed over was meant for the one before.
+    fn before_cell(&self, session: &Session) -> BeforeCell {
+        let (interrupt, session) = (Arc::clone(&self.interrupt), session.clone());
+        BeforeCell::new(move || {
+            let (interrupt, session) = (Arc::clone(&interrupt), session.clone());
+            Box::pin(async move {
+                if interrupt.has_come_by_now().await {
+                    session.interrupt();
+                }
+            })
         })
     }
 
     async fn end(&mut self, session: &Session) {
         loop {
             tokio::select! {
-                _ = self.interrupt.recv() => drop(session.interrupt()),
+                () = self.interrupt.come() => drop(session.interrupt()),
                 _ = self.terminate.recv() => return,
                 _ = self.hang_up.recv() => return,
             }
         }
+    }
+}
+
+/// SIGINT, for which two look out: whoever waits for it, and each cell before it begins.
+struct Interrupts {
+    signal: Mutex<Signal>,
+    /// Somebody has looked, so whoever waits has to look again to be told.
+    looked: Notify,
+    /// A line from here to here.
+    line: tokio::sync::Mutex<(UnixStream, UnixStream)>,
+}
+
+impl Interrupts {
+    fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut signal = self.signal.lock().unwrap_or_else(PoisonError::into_inner);
+        signal.poll_recv(context).map(drop)
+    }
+
+    /// Waits for one.
+    async fn come(&self) {
+        loop {
+            tokio::select! {
+                () = poll_fn(|context| self.poll(context)) => return,
+                () = self.looked.notified() => {}
+            }
+        }
+    }
+
+    /// Whether one has come by now that nobody has heeded.
+    ///
+    /// The runtime hears of a signal as of bytes that come, and hands on one look at a time. So when two
+    /// bytes have gone round one after the other it has handed on every signal from before the first.
+    async fn has_come_by_now(&self) -> bool {
+        let mut line = self.line.lock().await;
+        let (near, far) = &mut *line;
+        // More than comes, so that each time it is waited for the runtime.
+        let mut bytes = [0; 8];
+        for _ in 0..2 {
+            if near.write_all(b".").await.is_err() || far.read(&mut bytes).await.is_err() {
+                break;
+            }
+        }
+        self.has_come()
+    }
+
+    fn has_come(&self) -> bool {
+        let has_come = self
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_ready();
+        self.looked.notify_one();
+        has_come
     }
 }
 

@@ -41,6 +41,28 @@ pub enum InstallError {
     /// The name will not do.
     #[error(transparent)]
     Name(#[from] KernelspecError),
+    /// The name for people is none.
+    #[error(
+        "{display_name:?} is no name that a front end can show; give --display-name a text without \
+         control characters"
+    )]
+    DisplayName {
+        /// What was given.
+        display_name: String,
+    },
+    /// One is there whose name differs in case only: for Jupyter that is the same name.
+    #[error(
+        "{path} is there, and names count without case: a kernelspec {name} would be the same one; \
+         use --name {existing}, or remove that with `warmcell kernelspec remove {existing}`"
+    )]
+    OtherCase {
+        /// The folder that is there.
+        path: PathBuf,
+        /// What was asked for.
+        name: String,
+        /// As it is written there.
+        existing: String,
+    },
     /// A path cannot stand in a JSON file.
     #[error("{path:?} is not UTF-8, so no kernel.json can name it; move it, or link to it")]
     Path {
@@ -65,6 +87,18 @@ pub enum InstallError {
         /// What the system says.
         source: io::Error,
     },
+}
+
+/// A kernelspec in this folder whose name differs from this one in case only.
+fn other_case(kernels: &Path, name: &str) -> Option<String> {
+    if kernels.join(name).exists() {
+        return None;
+    }
+    let found = fs::read_dir(kernels).ok()?.flatten();
+    let mut names = found.filter_map(|entry| entry.file_name().into_string().ok());
+    names.find(|it| {
+        it != name && it.eq_ignore_ascii_case(name) && kernels.join(it).join(KERNEL_JSON).exists()
+    })
 }
 
 impl OwnKernelspec {
@@ -120,6 +154,19 @@ impl OwnKernelspec {
     /// If the name will not do, something else has it, or it cannot be written.
     pub fn install(&self, data: &Path) -> Result<PathBuf, InstallError> {
         kernelspec_name(&self.name)?;
+        if self.display_name.trim().is_empty() || self.display_name.chars().any(char::is_control) {
+            return Err(InstallError::DisplayName {
+                display_name: self.display_name.clone(),
+            });
+        }
+        let kernels = data.join("kernels");
+        if let Some(existing) = other_case(&kernels, &self.name) {
+            return Err(InstallError::OtherCase {
+                path: kernels.join(&existing),
+                name: self.name.clone(),
+                existing,
+            });
+        }
         let text = self.spec()?.to_json();
         let folder = data.join("kernels").join(&self.name);
         let file = folder.join(KERNEL_JSON);

@@ -12,7 +12,7 @@ use super::output::{CellOutput, Watcher};
 use super::stopping::Stopping;
 use super::{Caps, CellAuthority, Files, Interrupt, Kept, LossReason, Progress, Store, Wishes};
 use crate::jupyter::{ExecuteReply, FrameError};
-use crate::kernel::{CellRequest, Death, Ending, Kernel};
+use crate::kernel::{CellRequest, Death, Ending, InputSource, Kernel};
 use crate::output::Windowed;
 use crate::output::redact::{Redactor, Rules};
 use crate::tools::ToolUse;
@@ -212,7 +212,7 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
         store_history: task.wishes.stores_history(),
         user_expressions: task.wishes.user_expressions.as_deref(),
         origin: task.wishes.origin.as_deref(),
-        input: task.wishes.input.clone(),
+        input: masked_input(task.wishes.input.as_ref(), task.rules.as_ref()),
     }));
     let stop = tokio::select! {
         biased;
@@ -244,7 +244,7 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
             (how, dropped, background)
         }
     };
-    let duration = began.elapsed();
+    let duration = began.elapsed().saturating_sub(after_its_end(&how));
     let tool_use = task.authority.retire();
     let (collected, keeping) = {
         let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
@@ -271,6 +271,24 @@ pub async fn run(task: CellTask<'_>) -> Result<CellRun, FrameError> {
         background,
         kept,
     })
+}
+
+/// Whoever answers reads the prompt, and everything that is read is masked.
+fn masked_input(input: Option<&InputSource>, rules: Option<&Rules>) -> Option<InputSource> {
+    let input = input?.clone();
+    let Some(rules) = rules.cloned() else {
+        return Some(input);
+    };
+    Some(input.showing(move |prompt| Redactor::once(&rules, prompt).0))
+}
+
+/// How long its kernel was asked about the cell when that had ended.
+fn after_its_end(how: &How) -> Duration {
+    let (How::Replied(reply) | How::Stopped(_, reply)) = how else {
+        return Duration::ZERO;
+    };
+    let report = reply.warmcell.as_ref();
+    report.map_or(Duration::ZERO, |it| Duration::from_millis(it.after_end_ms))
 }
 
 /// The reply as a reader sees it.

@@ -62,6 +62,11 @@ pub(super) async fn ask(
             answer => {
                 tracing::debug!(?answer, "a question has no answer");
                 if let Some((reply_type, reply)) = content::plain_reply(kind.msg_type(), asked) {
+                    let why = match &answer {
+                        Ok(_) => "the kernel's reply is no JSON object".to_owned(),
+                        Err(error) => error.to_string(),
+                    };
+                    let reply = content::unanswered(reply, &why);
                     hub.answer(client, request.channel, reply_type, parent, &reply, None);
                 }
             }

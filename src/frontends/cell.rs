@@ -157,7 +157,11 @@ fn status(hub: &Hub, client: &Outbox, parent: &Parent, state: &str) {
 impl Running<'_> {
     async fn begin(&self, code: &str) {
         self.hub.room().await;
-        let input = content::execute_input(code, self.execution_count);
+        // One that did not run has no number of its own: it leaves the last one.
+        let count = self
+            .execution_count
+            .unwrap_or_else(|| self.hub.execution_count());
+        let input = content::execute_input(code, count);
         let input = (!self.is_silent).then_some(&input);
         self.hub.begin_cell(self.parent, input);
     }

@@ -87,11 +87,26 @@ pub(super) fn plain_reply(msg_type: &str, asked: &Asked) -> Option<(&'static str
     })
 }
 
+/// The reply to a question that has no answer: an error, with what its kind has beside that, empty.
+/// Whether code is whole is then unknown, which is an answer.
+pub(super) fn unanswered(plain: Value, why: &str) -> Value {
+    let mut reply = plain;
+    if let Some(reply) = reply.as_object_mut()
+        && reply.get("status") == Some(&"ok".into())
+    {
+        reply.insert("status".to_owned(), "error".into());
+        reply.insert("ename".to_owned(), "NoAnswer".into());
+        reply.insert("evalue".to_owned(), why.into());
+        reply.insert("traceback".to_owned(), json!([]));
+    }
+    reply
+}
+
 pub(super) fn status(state: &str) -> Value {
     json!({ "execution_state": state })
 }
 
-pub(super) fn execute_input(code: &str, execution_count: Option<u64>) -> Value {
+pub(super) fn execute_input(code: &str, execution_count: u64) -> Value {
     json!({ "code": code, "execution_count": execution_count })
 }
 

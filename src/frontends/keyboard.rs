@@ -3,12 +3,12 @@
 use std::convert::Infallible;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Notify;
 
 use super::hub::{Hub, Parent};
 use super::outbox::Outbox;
-use crate::jupyter::Channel;
+use crate::jupyter::{Channel, input_value};
 use crate::kernel::{InputQuestion, InputQuestions};
 
 /// The question of a client's cell that waits for an answer, if one does.
@@ -80,10 +80,9 @@ impl Keyboard {
         let Some(question) = self.waiting().take() else {
             return false;
         };
-        let content: Value = serde_json::from_slice(content).unwrap_or_default();
         // What is no text is no answer.
-        if let Some(text) = content.get("value").and_then(Value::as_str) {
-            question.answer(text);
+        if let Some(text) = input_value(content) {
+            question.answer(&text);
         }
         true
     }

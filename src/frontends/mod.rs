@@ -32,5 +32,5 @@ mod watched;
 pub use hub::Joined;
 pub use message::{Outgoing, Request, RequestFault};
 pub use outbox::{Item, Next, Outbox, Why};
-pub use requests::Client;
+pub use requests::{BeforeCell, Client};
 pub use watched::Frontends;

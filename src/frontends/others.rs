@@ -187,7 +187,8 @@ impl Others {
         let telling = self.hub.tell().await;
         let (execution_count, code) = started.or_else(|| self.still_running(cell)).unzip();
         let parent = made_up_parent();
-        let input = content::execute_input(&code.unwrap_or_default(), execution_count);
+        let count = execution_count.unwrap_or_else(|| self.hub.execution_count());
+        let input = content::execute_input(&code.unwrap_or_default(), count);
         self.hub.begin_cell(&parent, Some(&input));
         Current {
             cell,

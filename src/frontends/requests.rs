@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::timeout;
@@ -36,6 +37,26 @@ pub struct Client {
     keyboard: Keyboard,
     /// The ports at which the kernel is reached, by their keys in a connection file.
     ports: Option<Value>,
+    /// Called before each cell.
+    before_cell: Option<BeforeCell>,
+}
+
+/// What is done before a cell is handed over: whatever was meant for the one before is not to come to
+/// it.
+#[derive(Clone)]
+pub struct BeforeCell(Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>);
+
+impl BeforeCell {
+    /// It does this. The cell waits for it.
+    pub fn new(does: impl Fn() -> BoxFuture<'static, ()> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(does))
+    }
+}
+
+impl std::fmt::Debug for BeforeCell {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("BeforeCell")
+    }
 }
 
 /// Requests that are answered one after the other.
@@ -58,12 +79,16 @@ impl Client {
     /// A client that has joined. Its requests are answered until it is gone; a cell that runs by then
     /// goes on. To be called within a runtime of tokio.
     pub fn start(joined: &Joined) -> Arc<Self> {
-        Self::start_at(joined, None)
+        Self::start_at(joined, None, None)
     }
 
     /// The same for those who reach the kernel at ports: what a `connect_request` is answered with, by
     /// their keys in a connection file.
-    pub fn start_at(joined: &Joined, ports: Option<Value>) -> Arc<Self> {
+    pub fn start_at(
+        joined: &Joined,
+        ports: Option<Value>,
+        before_cell: Option<BeforeCell>,
+    ) -> Arc<Self> {
         let client = Arc::new(Self {
             hub: Arc::clone(&joined.hub),
             outbox: Arc::clone(&joined.outbox),
@@ -71,6 +96,7 @@ impl Client {
             control: Lane::default(),
             keyboard: Keyboard::default(),
             ports,
+            before_cell,
         });
         for controls in [false, true] {
             tokio::spawn(Arc::clone(&client).serve(controls));
@@ -149,6 +175,9 @@ impl Client {
         }
         match Asked::parse(&request.msg_type, &request.content) {
             Ok(asked) => {
+                if let Some(BeforeCell(does)) = &self.before_cell {
+                    does().await;
+                }
                 let wanted = asked.cell();
                 let stops = wanted.stops_on_error;
                 let failed = || {

@@ -171,6 +171,18 @@ fn value<T: serde::de::DeserializeOwned>(raw: Option<&RawValue>) -> Option<T> {
     raw.and_then(lenient::raw_value)
 }
 
+/// What an `input_reply` gives: a lone surrogate in it is U+FFFD. `None` if it holds no text.
+pub fn input_value(content: &[u8]) -> Option<String> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct InputReply {
+        #[serde(deserialize_with = "lenient::or_default")]
+        value: Option<String>,
+    }
+    let reply: InputReply = lenient::read(content).ok()?;
+    reply.value
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,5 +252,15 @@ mod tests {
         assert!(asked.unwrap().wants_restart());
         // What nobody knows may hold anything.
         assert!(Asked::parse("x_request", br#"{"code":1}"#).is_ok());
+    }
+
+    #[test]
+    fn an_answer_keeps_all_but_its_lone_surrogates() {
+        let value = |content: &str| input_value(content.as_bytes());
+        let whole = value(r#"{"value":"abc\ud800def\ud83d\ude00"}"#);
+        assert_eq!(whole.as_deref(), Some("abc\u{fffd}def\u{1f600}"));
+        for none in ["", "{}", "[]", r#"{"value":7}"#, r#"{"value":null}"#] {
+            assert_eq!(value(none), None);
+        }
     }
 }

@@ -190,6 +190,10 @@ pub struct CellReport {
     /// Whether it was interrupted before its code had ended, whatever it made of that.
     #[serde(deserialize_with = "or_default")]
     pub interrupted: bool,
+    /// Milliseconds between the end of the cell and this report, in which the kernel was asked about
+    /// it: they are not the cell's.
+    #[serde(deserialize_with = "or_default")]
+    pub after_end_ms: u64,
     /// Whether it ended by `exit()` or `quit()`, which at a prompt mean the prompt.
     #[serde(deserialize_with = "or_default")]
     pub asks_exit: bool,

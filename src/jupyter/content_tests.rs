@@ -84,6 +84,7 @@ fn a_full_reply_is_read() {
                 missing: None,
             }),
             interrupted: true,
+            after_end_ms: 0,
             asks_exit: true,
         }),
     };

@@ -39,7 +39,7 @@ mod zmtp;
 mod zmtp_command;
 mod zmtp_error;
 
-pub use asked::{Asked, WantedCell};
+pub use asked::{Asked, WantedCell, input_value};
 pub use bundle::MimeBundle;
 pub use connection::{Connection, Endpoint, MOST_CONNECTION_BYTES, SocketName, Transport};
 pub use content::{

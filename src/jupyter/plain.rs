@@ -77,6 +77,7 @@ pub(super) fn reply(bytes: &[u8]) -> Option<ExecuteReply> {
             limits: Vec::new(),
             error: None,
             interrupted: false,
+            after_end_ms: 0,
             asks_exit: false,
         }),
     })

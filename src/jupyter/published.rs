@@ -222,6 +222,11 @@ impl Published {
         self.data.change_texts(change);
         if self.kind.is_plain() {
             self.rest.change_texts(change);
+        } else if let Some(metadata) = self.rest.0.remove("metadata") {
+            // Not the name under which it may be changed: that has to stay the same.
+            let mut only = MimeBundle(BTreeMap::from([("metadata".to_owned(), metadata)]));
+            only.change_texts(change);
+            self.rest.0.extend(only.0);
         }
     }
 

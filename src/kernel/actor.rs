@@ -25,6 +25,8 @@ use crate::jupyter::{Channel, InputRequest};
 use crate::process::{Foreground, InterruptPage, PipeReader, StartTick, in_a_thread};
 use crate::provisioner::{KernelExit, KernelProcess, ProvisionedKernel};
 
+/// Questions that may be given up before a kernel is asked no more until it has answered something.
+const MOST_GIVEN_UP: usize = 8;
 /// Bytes read from a pipe at a time: what a pipe holds.
 const READ_BYTES: usize = 64 * 1024;
 /// How long a killed process is waited for before its cell is told to have ended: a big one needs
@@ -61,8 +63,8 @@ pub(super) struct Actor {
     cleared: watch::Sender<Option<usize>>,
     pub(super) running: Option<Running>,
     pub(super) question: Option<Question>,
-    /// A question that was given up; until its reply comes nothing more is asked.
-    pub(super) given_up: Option<Bytes>,
+    /// Questions that were given up: what comes for them is dropped.
+    pub(super) given_up: Vec<Bytes>,
     pub(super) interrupt: Option<Interrupting>,
     /// How a kernel behind a bridge has ended.
     pub(super) told_end: Option<KernelExit>,
@@ -107,7 +109,7 @@ impl Actor {
             cleared,
             running: None,
             question: None,
-            given_up: None,
+            given_up: Vec::new(),
             interrupt: None,
             told_end: None,
             shutdown: None,
@@ -193,9 +195,9 @@ impl Actor {
 
     fn obey(&mut self, command: Command) -> Option<Stop> {
         match command {
-            // It has not answered the one before: this one would not be either.
+            // It has answered none of so many: this one would not be either.
             Command::Execute { expects, .. }
-                if expects != EXECUTE_REPLY && self.given_up.is_some() => {}
+                if expects != EXECUTE_REPLY && self.given_up.len() >= MOST_GIVEN_UP => {}
             Command::Execute {
                 frame,
                 header,
@@ -252,7 +254,7 @@ impl Actor {
                     .running
                     .take_if(|it| it.cell == cell && it.is_question() && it.reply.is_none())
                 {
-                    self.given_up = Some(asked.header);
+                    self.given_up.push(asked.header);
                     self.interrupt = None;
                 }
             }

@@ -234,7 +234,7 @@ impl Kernel {
     }
 
     /// Asks something between cells, and waits for the reply. One at a time, and no cell meanwhile.
-    /// `None` if there is none: an earlier question is not answered yet, or this one was given up.
+    /// `None` if there is none: too many earlier ones are not answered yet, or this one was given up.
     ///
     /// # Errors
     ///
@@ -279,7 +279,7 @@ impl Kernel {
     }
 
     /// Nobody waits for the answer to a question any more. The kernel goes on with it; cells wait for
-    /// its end, other questions are not asked until then.
+    /// its end, and so do other questions; if 8 wait for it no more are asked until then.
     pub async fn give_up(&self, number: u64) {
         let command = Command::GiveUp { cell: number };
         // If the actor is gone there is nothing to give up.

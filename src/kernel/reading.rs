@@ -81,9 +81,14 @@ impl Actor {
             Channel::Iopub => awaited_display(&message.metadata),
             _ => None,
         };
-        let given_up = self.given_up.as_ref();
-        if given_up.is_some_and(|header| message.is_child_of(header)) {
-            self.given_up.take_if(|_| message.channel == Channel::Shell);
+        let given_up = self.given_up.iter();
+        let given_up = given_up
+            .enumerate()
+            .find(|(_, header)| message.is_child_of(header));
+        if let Some((at, _)) = given_up {
+            if message.channel == Channel::Shell {
+                self.given_up.remove(at);
+            }
         } else if self
             .running
             .as_ref()
@@ -115,6 +120,8 @@ impl Actor {
                 running
                     .take_reply(&message)
                     .map_err(|error| Death::BrokeProtocol(error.to_string()))?;
+                // What it was asked before this it has answered, or will not.
+                self.given_up.clear();
                 // The kernel has flushed before it replied: what is in the pipes now is the cell's.
                 running.rest = [self.pipes[0].waiting(), self.pipes[1].waiting()];
                 if self.interrupt.take().is_some() {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
@@ -13,6 +14,7 @@ use super::worker::{Job, Worker};
 use crate::execution::{Interrupt, LiveSender, live_output, shutdown_sink};
 use crate::jupyter::FrameError;
 use crate::kernel::{AskRequest, CellEnd, Death, Ending, Kernel};
+use crate::output::redact::{Redactor, Rules};
 
 /// Questions that may wait for a session.
 pub(super) const WAITING_QUESTIONS: usize = 64;
@@ -276,7 +278,9 @@ impl Worker {
             let end = terms.wait(asking, answer).await?;
             self.keeper.keep_background(end.background);
             match end.ending {
-                Ending::Answered(content) => return Ok(content),
+                Ending::Answered(content) => {
+                    return Ok(masked(question.kind, content, self.keeper.starter.rules()));
+                }
                 Ending::NotStarted(death) if !last => {
                     // It died while nobody looked.
                     self.keeper.died(&death, Next::Restart);
@@ -288,6 +292,36 @@ impl Worker {
             }
         }
         Err(AskError::Closed)
+    }
+}
+
+/// A reply as a reader sees it: in help and completions stand values. History gives back what was
+/// typed, to be typed again, and comms are the data of widgets: those are passed on as they are.
+fn masked(kind: QuestionKind, content: Bytes, rules: &Rules) -> Bytes {
+    if !matches!(kind, QuestionKind::Inspect | QuestionKind::Complete) {
+        return content;
+    }
+    let Ok(text) = std::str::from_utf8(&content) else {
+        return content;
+    };
+    if Redactor::once(rules, text).1 == 0 {
+        return content;
+    }
+    let Ok(mut reply) = serde_json::from_slice::<Value>(&content) else {
+        // Nobody could read it.
+        return Bytes::from_static(b"{}");
+    };
+    mask_texts(&mut reply, rules);
+    reply.to_string().into()
+}
+
+/// Masks all texts of a JSON value, not its keys. It is as deep as it was read: 128 levels at most.
+fn mask_texts(value: &mut Value, rules: &Rules) {
+    match value {
+        Value::String(text) => *text = Redactor::once(rules, text).0,
+        Value::Array(items) => items.iter_mut().for_each(|it| mask_texts(it, rules)),
+        Value::Object(entries) => entries.values_mut().for_each(|it| mask_texts(it, rules)),
+        _ => {}
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use super::keeper::{Keeper, Next, Slot, unless_given_up};
 use crate::execution::{LossReason, Lost, Successor};
+use crate::output::redact::{Redactor, Rules};
 use crate::provisioner::ProvisionError;
 
 /// How long the result of a cell that has cost its kernel waits at most to see the next one: a process
@@ -33,6 +34,11 @@ pub(super) struct Sight {
     failed: Option<String>,
 }
 
+/// The error, without what looks like a secret: what a kernel has said that did not start is in it.
+fn masked(error: &ProvisionError) -> String {
+    Redactor::once(&Rules::default(), &error.to_string()).0
+}
+
 impl Sight {
     /// Follows a start to its end.
     pub(super) fn of<T, F>(
@@ -48,7 +54,7 @@ impl Sight {
             let started = start.await;
             seeing.send_replace(match &started {
                 Ok(_) => Successor::Started,
-                Err(error) => Successor::Failed(error.to_string()),
+                Err(error) => Successor::Failed(masked(error)),
             });
             started
         }
@@ -56,7 +62,7 @@ impl Sight {
 
     /// Nobody waited for it, and it has failed.
     pub(super) fn failed(&mut self, error: &ProvisionError) {
-        self.failed = Some(error.to_string());
+        self.failed = Some(masked(error));
     }
 
     /// A cell has tried again; if that worked, what it is to say of the failure.
@@ -112,7 +118,7 @@ impl Keeper {
                     Ok(()) => Successor::Started,
                     Err(error) => {
                         self.sight.failed(&error);
-                        Successor::Failed(error.to_string())
+                        Successor::Failed(masked(&error))
                     }
                 }),
             },

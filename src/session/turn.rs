@@ -12,6 +12,7 @@ use crate::execution::{
     CellRun, Cost, ErrorClass, How, Interrupt, LiveSender, Outcome, Progress, Stop,
 };
 use crate::kernel::Kernel;
+use crate::output::redact::Redactor;
 use crate::provisioner::ProvisionError;
 
 impl Worker {
@@ -111,7 +112,12 @@ impl Worker {
                 (ErrorClass::Interrupted, sentence.to_owned())
             }
         };
-        Outcome::not_run(class, sentence, self.shared.untouched())
+        // What a kernel or a Python said that did not start stands in it.
+        let (sentence, redacted) = Redactor::once(self.keeper.starter.rules(), &sentence);
+        Outcome {
+            redacted,
+            ..Outcome::not_run(class, sentence, self.shared.untouched())
+        }
     }
 
     /// The kernel for a cell. If the place in which the session's kernels start is not there any more,

@@ -374,6 +374,31 @@ async fn ctrl_c_ends_the_check_and_the_kernel() {
 }
 
 #[tokio::test]
+async fn a_check_that_is_killed_leaves_no_process_and_no_folder() {
+    let place = Place::new();
+    let folder = ours(&place, "message");
+    let mut command = command(&place, &[folder.to_str().unwrap(), "--only", "interrupt-c"]);
+    let mut running = Running::start(piped(&mut command));
+    let mut stdout = BufReader::new(running.0.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("pass    start") {
+        line.clear();
+        assert!(stdout.read_line(&mut line).unwrap() > 0, "it ended early");
+    }
+    crate::lifecycle_support::signal(running.pid(), Signal::KILL);
+    running.ended().await;
+    // The process that is left closes stdout when it has cleaned up.
+    while stdout.read_line(&mut line).unwrap() > 0 {}
+    place.assert_no_survivors().await;
+    let folders = fs::read_dir(place.folder.path()).unwrap().flatten();
+    let names = folders.map(|it| it.file_name().to_string_lossy().into_owned());
+    let left: Vec<_> = names
+        .filter(|it| it.starts_with("warmcell-check"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
 async fn a_reader_who_goes_away_ends_the_check() {
     let place = Place::new();
     let folder = ours(&place, "message");

@@ -43,11 +43,12 @@ async fn cells_on_the_control_channel_take_their_turn_and_say_when_they_began() 
     assert_eq!(front_end.run("print(row)").0, "['shell', 'control']\n");
 
     // Where the kernel is, whichever way it is asked.
-    let ports: serde_json::Map<String, serde_json::Value> = SocketName::ALL
+    let mut ports: serde_json::Map<String, serde_json::Value> = SocketName::ALL
         .iter()
         .zip(kernel.connection.ports)
         .map(|(name, port)| (name.port_key().to_owned(), port.into()))
         .collect();
+    ports.insert("status".to_owned(), "ok".into());
     front_end.request("connect_request", &json!({}));
     front_end.order("connect_request", &json!({}));
     for reply in [front_end.reply(), front_end.answer()] {

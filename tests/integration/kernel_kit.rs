@@ -162,16 +162,21 @@ pub struct Wire {
 impl Wire {
     /// Connects and shakes hands.
     pub fn connect(connection: &Connection, name: SocketName, identity: &str) -> Self {
+        let mut wire = Self::open(connection, name);
+        wire.shake_hands(name, identity);
+        wire
+    }
+
+    pub fn shake_hands(&mut self, name: SocketName, identity: &str) {
         let own = match name {
             SocketName::Iopub => "SUB",
             SocketName::Heartbeat => "REQ",
             _ => "DEALER",
         };
-        let mut wire = Self::open(connection, name);
-        wire.write(&greeting());
-        assert_eq!(wire.item(), Some(ZmtpItem::Greeting));
-        wire.write(&ready(own, identity.as_bytes()));
-        let Some(ZmtpItem::Command(ZmtpCommand::Ready { socket_type, .. })) = wire.item() else {
+        self.write(&greeting());
+        assert_eq!(self.item(), Some(ZmtpItem::Greeting));
+        self.write(&ready(own, identity.as_bytes()));
+        let Some(ZmtpItem::Command(ZmtpCommand::Ready { socket_type, .. })) = self.item() else {
             panic!("no handshake");
         };
         let expected = match name {
@@ -180,7 +185,6 @@ impl Wire {
             _ => "ROUTER",
         };
         assert_eq!(socket_type, expected);
-        wire
     }
 
     /// Connects and says nothing.

@@ -325,3 +325,22 @@ fn a_kernelspec_whose_program_is_missing_is_listed_with_what_is_wrong() {
     let (_, err) = said(&mut place.warmcell(&["exec", "--kernel", "gone", "1"]), 125);
     assert!(err.contains("/nope/kern"), "{err}");
 }
+
+#[test]
+fn a_name_that_differs_in_case_only_is_the_same_and_a_display_name_can_be_shown() {
+    let place = Place::new();
+    let install = |words: &[&str], code| {
+        let words: Vec<&str> = [&["kernelspec", "install"], words].concat();
+        said(&mut place.warmcell(&words), code)
+    };
+    install(&["--name", "Wcx"], 0);
+    install(&["--name", "Wcx"], 0);
+    let (_, err) = install(&["--name", "WCX"], 2);
+    assert!(err.contains("names count without case"), "{err}");
+    assert!(err.contains("--name Wcx"), "{err}");
+    for name in ["", "  ", "a\u{1b}[31mred", "a\nb"] {
+        let (_, err) = install(&["--display-name", name], 2);
+        assert!(err.contains("--display-name"), "{err}");
+        assert!(!err.trim_end().contains(['\u{1b}', '\n']), "{err:?}");
+    }
+}

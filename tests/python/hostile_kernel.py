@@ -49,6 +49,14 @@ REPLIES = {
 }
 
 
+ODD_REPLIES = {
+    "broken-list": [],
+    "broken-status": {"status": "maybe", "execution_count": 1},
+    "no-reply": None,
+    "other-parent": {"status": "ok", "execution_count": 1},
+}
+
+
 def frame(body, more):
     flags = 1 if more else 0
     if len(body) < 256:
@@ -142,6 +150,10 @@ def answer(connection, parts):
     if kind.startswith("comm_") and kind != "comm_info_request":
         return comm(kind, header, json.loads(parts[2]), content, parts[4:])
     status(header, "busy")
+    if MODE == "unanswered" and kind == "history_request":
+        return status(header, "idle")
+    if MODE == "keeps-names" and content.get("code") == "pass":
+        return None
     reply = {"status": "ok", "execution_count": 1}
     if kind == "execute_request":
         if MODE == "wrong-parent":
@@ -156,8 +168,19 @@ def answer(connection, parts):
     if MODE == "long-replies" and kind != "kernel_info_request":
         reply["history"] = [[0, 1, "x" * (5 << 20)]]
         reply["user_expressions"] = {"a": {"status": "ok", "data": {"text/plain": "x" * (5 << 20)}}}
+    if kind == "execute_request" and MODE in ODD_REPLIES:
+        return reply_oddly(connection, header)
     connection.sendall(message(kind.replace("_request", "_reply"), header, reply))
     status(header, "idle")
+
+
+def reply_oddly(connection, header):
+    """A reply to a cell that is none, or is nobody's, or does not come."""
+    parent = {} if MODE == "other-parent" else header
+    reply = ODD_REPLIES[MODE]
+    if reply is not None:
+        connection.sendall(message("execute_reply", parent, reply))
+    status(parent, "idle")
 
 
 def comm(kind, header, metadata, content, buffers):
@@ -279,6 +302,8 @@ if MODE == "exits":
     print("the beginning of its end", file=sys.stderr)
     print("no such luck", file=sys.stderr)
     sys.exit(7)
+if MODE == "exits-with-a-token":
+    sys.exit("the token is ghp_" + "0123456789abcdef" * 2)
 if MODE == "prints":
     while True:
         os.write(1, b"x" * 65_536)

@@ -14,7 +14,8 @@ use super::questions::Interrupts;
 use super::told::Told;
 use crate::jupyter::{ExecuteReply, Expressions};
 
-/// How long a kernel that has replied may be silent before it is taken for idle.
+/// How long a kernel that has replied may be silent before it is taken for idle, and how long after
+/// its idle the reply may be on its way.
 const IDLE_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a kernel that is idle after an interrupt may take to reply: an interrupt can cost the
 /// reply.
@@ -103,9 +104,15 @@ pub(super) struct Running {
     pub(super) id: String,
     pub(super) reply: Option<ExecuteReply>,
     pub(super) is_idle: bool,
+    /// A reply has come that is nobody's.
+    has_strayed: bool,
     pub(super) interrupts: Interrupts,
     pub(super) names: Option<String>,
+    /// The kernel has answered what it was asked about names.
+    has_answered: bool,
     pub(super) warnings: Vec<String>,
+    /// When the code had ended, where the kernel is asked more after that.
+    pub(super) ended: Option<Instant>,
     /// When it goes on without what is waited for.
     pub(super) deadline: Option<Instant>,
 }
@@ -117,6 +124,8 @@ pub(super) enum Next {
     Wait,
     /// To ask what the cell has bound.
     AskNames,
+    /// To end the kernel: nothing can come of this cell.
+    Broken(&'static str),
     /// To tell its end.
     Tell,
 }
@@ -131,9 +140,12 @@ impl Running {
             id,
             reply: None,
             is_idle: false,
+            has_strayed: false,
             interrupts: Interrupts::default(),
             names: None,
+            has_answered: false,
             warnings: Vec::new(),
+            ended: None,
             deadline: None,
         }
     }
@@ -163,8 +175,29 @@ impl Running {
     /// The kernel is idle again.
     pub(super) fn idle(&mut self) {
         self.is_idle = true;
-        if self.reply.is_none() && self.interrupts.any() {
-            self.deadline = Some(Instant::now() + REPLY_PATIENCE);
+        if self.reply.is_none() {
+            let patience = if self.interrupts.any() {
+                REPLY_PATIENCE
+            } else {
+                IDLE_PATIENCE
+            };
+            self.deadline = Some(Instant::now() + patience);
+        }
+    }
+
+    /// The kernel has replied to what nobody has asked. If nothing more is said of this cell for a while
+    /// that was meant for it.
+    pub(super) fn strayed(&mut self) {
+        if self.stage == Stage::Running && self.reply.is_none() {
+            self.deadline = Some(Instant::now() + IDLE_PATIENCE);
+            self.has_strayed = true;
+        }
+    }
+
+    /// Something of the cell itself has come: it may have been said before that reply.
+    pub(super) fn goes_on(&mut self) {
+        if self.has_strayed && self.reply.is_none() {
+            self.deadline = Some(Instant::now() + IDLE_PATIENCE);
         }
     }
 
@@ -172,21 +205,24 @@ impl Running {
     pub(super) fn asked_names(&mut self, id: String) {
         self.stage = Stage::AskingNames;
         self.waits_for = id;
-        self.deadline = Some(Instant::now() + NAMES_PATIENCE);
+        let now = Instant::now();
+        self.ended = Some(now);
+        self.deadline = Some(now + NAMES_PATIENCE);
     }
 
-    /// The kernel has told that.
+    /// The kernel has told that, or has answered without: then it will not tell.
     pub(super) fn told_names(&mut self, content: &[u8]) {
         self.names = report(content);
+        self.has_answered = true;
     }
 
     /// What is next; `is_due` if the deadline has passed.
-    pub(super) fn next(&mut self, is_python: bool, is_due: bool) -> Next {
+    pub(super) fn next(&mut self, tells_names: bool, is_due: bool) -> Next {
         if self.stage == Stage::Moving {
             return Next::Wait;
         }
         if self.stage == Stage::AskingNames {
-            return if self.names.is_some() || is_due {
+            return if self.has_answered || is_due {
                 Next::Tell
             } else {
                 Next::Wait
@@ -195,12 +231,19 @@ impl Running {
         if !is_due && (self.reply.is_none() || !self.is_idle) {
             return Next::Wait;
         }
+        if self.reply.is_none() && !self.interrupts.any() {
+            return Next::Broken(if self.is_idle {
+                "it was idle again and had not replied to the cell"
+            } else {
+                "it replied to what it was not asked, and not to the cell"
+            });
+        }
         if self.reply.is_some() && !self.is_idle {
             self.warnings.push(
                 "the kernel did not say that it is idle again: output may be missing".to_owned(),
             );
         }
-        if is_python && self.names.is_none() {
+        if tells_names && self.names.is_none() {
             return Next::AskNames;
         }
         Next::Tell
@@ -214,6 +257,7 @@ impl Running {
             interrupted: self.interrupts.any(),
             names: self.names.take(),
             warnings: std::mem::take(&mut self.warnings),
+            after_its_end: self.ended.map(|at| at.elapsed()).unwrap_or_default(),
         }
     }
 }

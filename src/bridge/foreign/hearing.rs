@@ -20,11 +20,13 @@ impl Bridge {
         match event {
             Event::Message(message) => {
                 if let Ok(header) = message.parsed_header() {
-                    self.take(&header.msg_type, message);
+                    if let Err(fault) = self.take(&header.msg_type, message) {
+                        return Some(fault);
+                    }
                 } else {
                     self.unreadable += 1;
                 }
-                self.settle(false);
+                return self.settle(false);
             }
             Event::Unreadable(error) => {
                 tracing::debug!(%error, "a message of the kernel was dropped");
@@ -47,9 +49,12 @@ impl Bridge {
         None
     }
 
-    fn take(&mut self, msg_type: &str, message: RawMessage) {
+    fn take(&mut self, msg_type: &str, message: RawMessage) -> Result<(), String> {
         let parent = parent_id(&message);
         let answers = |id: &str| parent.as_deref() == Some(id);
+        if let Some(running) = self.cell.as_mut().filter(|it| answers(&it.id)) {
+            running.goes_on();
+        }
         match (message.channel, msg_type) {
             (Channel::Iopub, "stream") => {
                 if let Ok(stream) = StreamContent::parse(&message.content) {
@@ -68,7 +73,7 @@ impl Bridge {
                     if let Some(running) = self.cell.as_mut().filter(|it| answers(&it.id)) {
                         running.idle();
                     }
-                    self.comm_done(parent.as_deref());
+                    self.asked_and_idle(parent.as_deref());
                 }
             }
             (Channel::Iopub, _) => {
@@ -78,7 +83,7 @@ impl Bridge {
                         &running.header
                     }
                     (_, Some(asked)) if answers(&asked.id) => &asked.header,
-                    _ => return,
+                    _ => return Ok(()),
                 };
                 match shown::frame(msg_type, message, header) {
                     Passed::Frame(frame) => self.outlet.show(frame),
@@ -90,19 +95,26 @@ impl Bridge {
                 let waited = self.cell.as_mut().filter(|it| answers(&it.waits_for));
                 if let Some(running) = waited {
                     let stage = running.stage;
-                    self.replied(stage, &message.content);
+                    return self.replied(stage, &message.content);
+                }
+                let is_ours = |id: &String| id.starts_with(&self.session);
+                if !parent.as_ref().is_some_and(is_ours)
+                    && let Some(running) = &mut self.cell
+                {
+                    running.strayed();
                 }
             }
-            (Channel::Shell, _) => self.answered(parent.as_deref(), message),
+            (Channel::Shell, _) => self.answered(parent.as_deref(), msg_type, message),
             (Channel::Stdin, "input_request") => self.wants_input(parent.as_deref(), message),
             _ => {}
         }
+        Ok(())
     }
 
-    /// The reply that was waited for.
-    fn replied(&mut self, stage: Stage, content: &[u8]) {
+    /// The reply that was waited for; what is wrong with it, if it is none.
+    fn replied(&mut self, stage: Stage, content: &[u8]) -> Result<(), String> {
         let Some(running) = self.cell.as_mut() else {
-            return;
+            return Ok(());
         };
         match stage {
             Stage::Running => {
@@ -112,38 +124,42 @@ impl Bridge {
                         self.outlet.show(frame);
                     }
                 }
-                if let Err(error) = running.replied(content) {
-                    tracing::debug!(%error, "a reply could not be read");
-                    self.unreadable += 1;
-                }
+                running.replied(content)?;
             }
             Stage::AskingNames => running.told_names(content),
-            Stage::Moving => match ExecuteReply::parse(content) {
-                Ok(reply) if reply.status == ReplyStatus::Ok => {
+            Stage::Moving => match ExecuteReply::parse(content).map_err(|it| it.to_string())? {
+                reply if reply.status == ReplyStatus::Ok => {
                     running.stage = Stage::Running;
                     running.waits_for.clone_from(&running.id);
                     self.run_code();
                 }
-                Ok(reply) if reply.ename == "KeyboardInterrupt" => {
+                reply if reply.ename == "KeyboardInterrupt" => {
                     self.refuse("interrupted", "KeyboardInterrupt", "KeyboardInterrupt");
                 }
-                Ok(reply) => {
+                reply => {
                     let name = reply.ename;
                     self.refuse("usage", &name, &format!("{name}: {}", reply.evalue));
                 }
-                Err(error) => self.refuse("usage", "ContentError", &error.to_string()),
             },
         }
+        Ok(())
     }
 
-    /// Goes on with a cell of which enough has come.
-    pub(super) fn settle(&mut self, is_due: bool) {
-        let is_python = self.is_python;
-        let Some(running) = self.cell.as_mut() else {
-            return;
-        };
-        match running.next(is_python, is_due) {
+    /// Goes on with a cell of which enough has come; what the kernel has done wrong, if that cannot
+    /// be.
+    pub(super) fn settle(&mut self, is_due: bool) -> Option<String> {
+        let tells_names = self.is_python && !self.keeps_names;
+        let running = self.cell.as_mut()?;
+        let was_asked = running.stage == Stage::AskingNames;
+        let next = running.next(tells_names, is_due);
+        if next == Next::Tell && self.is_python {
+            // One that was asked and has not told is not asked again: each cell would wait for it.
+            let has_told = running.names.is_some();
+            self.keeps_names = !has_told && (self.keeps_names || was_asked);
+        }
+        match next {
             Next::Wait => {}
+            Next::Broken(what) => return Some(what.to_owned()),
             Next::AskNames => {
                 let expression = (python::REPORT, python::REPORT_CODE);
                 let content = silently("pass", Some(expression));
@@ -162,6 +178,7 @@ impl Bridge {
                 }
             }
         }
+        None
     }
 
     /// What is to be told of the cell beside its reply.

@@ -17,6 +17,12 @@ use crate::jupyter::{Channel, Header, InputRequest, PublishedKind, RawMessage, q
 /// An interrupt comes again from the manager until what it is for has ended; the kernel is left alone
 /// for so long, or it would be interrupted while it tells of the first.
 const INTERRUPT_AGAIN: Duration = Duration::from_millis(500);
+/// How long the reply to a question may be on its way once the kernel is idle again: they come over
+/// two sockets.
+const REPLY_PATIENCE: Duration = Duration::from_millis(500);
+/// What is said in the place of a reply that never comes.
+const NO_REPLY: &str = "the kernel was idle again and had not replied: it does not know this request, \
+    or a value in it";
 /// What a kernel takes for the end of its input: nothing else can be said in its protocol.
 const END_OF_INPUT: &str = "\u{4}";
 
@@ -51,10 +57,14 @@ pub(super) struct Asked {
     pub(super) id: String,
     /// Of the manager's request.
     pub(super) header: Bytes,
+    /// The type of the message that answers it.
+    reply_type: String,
     /// With which it is interrupted.
     number: u64,
     /// A comm has no reply: it ends when the kernel is idle again.
     pub(super) is_comm: bool,
+    /// When it goes on without a reply.
+    pub(super) deadline: Option<Instant>,
     interrupts: Interrupts,
 }
 
@@ -84,10 +94,12 @@ impl Bridge {
     pub(super) fn question(&mut self, header: Header, message: RawMessage) {
         let kind = PublishedKind::parse(&header.msg_type);
         self.asked = Some(Asked {
+            reply_type: header.msg_type.replace("_request", "_reply"),
             id: header.msg_id,
             header: message.header.clone(),
             number: question_number(&message.metadata).unwrap_or_default(),
             is_comm: kind.is_some_and(PublishedKind::is_comm),
+            deadline: None,
             interrupts: Interrupts::default(),
         });
         let metadata = without_ours(&message.metadata).unwrap_or(message.metadata);
@@ -98,8 +110,10 @@ impl Bridge {
     }
 
     /// The kernel has replied to something that is no cell.
-    pub(super) fn answered(&mut self, parent: Option<&str>, message: RawMessage) {
-        let answers = |it: &mut Asked| parent == Some(it.id.as_str()) && !it.is_comm;
+    pub(super) fn answered(&mut self, parent: Option<&str>, msg_type: &str, message: RawMessage) {
+        let answers = |it: &mut Asked| {
+            parent == Some(it.id.as_str()) && !it.is_comm && msg_type == it.reply_type
+        };
         if let Some(asked) = self.asked.take_if(answers) {
             let mut reply = RawMessage {
                 parent_header: asked.header,
@@ -118,8 +132,13 @@ impl Bridge {
         }
     }
 
-    /// The kernel is idle again; it has done what a comm's message was about, if that was it.
-    pub(super) fn comm_done(&mut self, parent: Option<&str>) {
+    /// The kernel is idle again. If that was a comm's message it has done what that was about; else
+    /// there is a reply by now, or none will come.
+    pub(super) fn asked_and_idle(&mut self, parent: Option<&str>) {
+        let asked = self.asked.as_mut();
+        if let Some(asked) = asked.filter(|it| parent == Some(it.id.as_str())) {
+            asked.deadline = Some(Instant::now() + REPLY_PATIENCE);
+        }
         let ends = |it: &mut Asked| parent == Some(it.id.as_str()) && it.is_comm;
         if let Some(asked) = self.asked.take_if(ends) {
             let header = self.header("warmcell_comm_reply");
@@ -129,6 +148,21 @@ impl Bridge {
             };
             self.out(&reply);
         }
+    }
+
+    /// The kernel has not replied to what it was asked, and will not.
+    pub(super) fn unanswered(&mut self) {
+        let Some(asked) = self.asked.take() else {
+            return;
+        };
+        let header = self.header(&asked.reply_type);
+        let content = json!({
+            "status": "error", "ename": "NoReply", "evalue": NO_REPLY, "traceback": [],
+        });
+        self.out(&RawMessage {
+            parent_header: asked.header,
+            ..RawMessage::new(Channel::Shell, header, content.to_string().into())
+        });
     }
 
     /// What the manager means by an interrupt: `None` if nothing of that number runs, or it was told

@@ -73,6 +73,8 @@ pub(super) struct Bridge {
     pub(super) lost_comms: u64,
     /// The last report of names that a kernel has given.
     pub(super) names: Option<String>,
+    /// It was asked for them and did not tell.
+    pub(super) keeps_names: bool,
     /// It has closed a socket, and must have ended by then.
     pub(super) ends_by: Option<Instant>,
     /// The directory in which the kernel was started.
@@ -104,6 +106,7 @@ impl Bridge {
             too_long: (0, 0),
             lost_comms: 0,
             names: None,
+            keeps_names: false,
             ends_by: None,
             started_in: PathBuf::new(),
         };
@@ -119,7 +122,8 @@ impl Bridge {
     ) -> End {
         let mut frames = FrameReader::new(Limits::to_kernel());
         loop {
-            let deadline = self.cell.as_ref().and_then(|cell| cell.deadline);
+            let cell = self.cell.as_ref().and_then(|cell| cell.deadline);
+            let asked = self.asked.as_ref().and_then(|asked| asked.deadline);
             let ends_by = self.ends_by;
             tokio::select! {
                 biased;
@@ -144,6 +148,8 @@ impl Bridge {
                 event = self.connections.events.recv(), if self.connections.open > 0 => {
                     let fault = event.and_then(|event| self.heard(event));
                     if let Some(fault) = fault {
+                        // What it has said over other sockets before is not lost.
+                        self.hear_the_last().await;
                         self.fault(&fault).await;
                         return End::Fault;
                     }
@@ -157,8 +163,14 @@ impl Bridge {
                     .await;
                     return End::Fault;
                 }
-                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
-                    self.settle(true);
+                () = sleep_until(cell.unwrap_or_else(Instant::now)), if cell.is_some() => {
+                    if let Some(fault) = self.settle(true) {
+                        self.fault(&fault).await;
+                        return End::Fault;
+                    }
+                }
+                () = sleep_until(asked.unwrap_or_else(Instant::now)), if asked.is_some() => {
+                    self.unanswered();
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! The reply to a cell, as our own kernels give it.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -31,6 +33,8 @@ pub(super) struct Told {
     pub(super) names: Option<String>,
     /// Sentences for the caller.
     pub(super) warnings: Vec<String>,
+    /// How long the kernel was asked about it after its end.
+    pub(super) after_its_end: Duration,
 }
 
 #[derive(Serialize)]
@@ -56,6 +60,7 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Error>,
     interrupted: bool,
+    after_end_ms: u64,
 }
 
 #[derive(Serialize)]
@@ -93,6 +98,7 @@ pub(super) fn refusal(class: &'static str, name: &str, sentence: &str, told: Tol
                 place: None,
             }),
             interrupted: told.interrupted,
+            after_end_ms: milliseconds(told.after_its_end),
         },
     })
 }
@@ -132,8 +138,13 @@ pub(super) fn reply(reply: &ExecuteReply, told: Told) -> Bytes {
             warnings: told.warnings,
             error,
             interrupted: told.interrupted,
+            after_end_ms: milliseconds(told.after_its_end),
         },
     })
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Those of the caller. If they are too long for the link it is said of each.
