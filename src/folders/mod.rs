@@ -12,6 +12,6 @@ mod sockets;
 pub use address::ServerAddress;
 pub(crate) use claim::{Claim, is_random_name, sweep};
 pub use doors::{FolderLock, SERVER_SOCKET, ServerLock, door_folders, doors_in};
-pub use private::{is_private, make_private, private_bases, private_folder};
+pub use private::{is_private, make_private, own_folder, private_bases, private_folder};
 pub use scratch::{Scratch, ScratchError, ScratchFolder};
 pub use sockets::{FolderError, OwnFolder, socket_folder};

@@ -30,6 +30,27 @@ pub fn private_bases(runtime_dir: Option<&Path>, temp_dir: Option<&Path>) -> Vec
 ///
 /// If it cannot be made, or what is there is a link, belongs to somebody else or is open to others.
 pub fn private_folder(path: &Path) -> io::Result<()> {
+    if was_there(path)? {
+        is_private(path)?;
+    }
+    Ok(())
+}
+
+/// Makes a folder with mode 0700, or accepts one in which nobody else can write: it is shared with another
+/// system, which lets others look into it; what is private there are the files.
+///
+/// # Errors
+///
+/// If it cannot be made, or what is there is a link, belongs to somebody else or is one where others write.
+pub fn own_folder(path: &Path) -> io::Result<()> {
+    if was_there(path)? {
+        is_ours(path, 0o022, "others can write in it (chmod go-w mends it)")?;
+    }
+    Ok(())
+}
+
+/// Makes it with mode 0700 if it is not there.
+fn was_there(path: &Path) -> io::Result<bool> {
     if let Some(parent) = path.parent().filter(|parent| !parent.exists()) {
         DirBuilder::new()
             .recursive(true)
@@ -37,8 +58,8 @@ pub fn private_folder(path: &Path) -> io::Result<()> {
             .create(parent)?;
     }
     match DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => is_private(path),
+        Ok(()) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(true),
         Err(error) => Err(error),
     }
 }
@@ -63,6 +84,15 @@ pub fn make_private(path: &Path) -> io::Result<()> {
 ///
 /// If it is not; the sentence says what is wrong.
 pub fn is_private(path: &Path) -> io::Result<()> {
+    is_ours(
+        path,
+        0o077,
+        "it is open to other users (chmod 700 mends it)",
+    )
+}
+
+/// Accepts a folder that is there, ours, no link, and has none of these rights.
+fn is_ours(path: &Path, not: u32, open: &str) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     let refuse = |what: &str| {
         Err(io::Error::new(
@@ -76,8 +106,8 @@ pub fn is_private(path: &Path) -> io::Result<()> {
     if found.uid() != rustix::process::getuid().as_raw() {
         return refuse("it belongs to another user");
     }
-    if found.mode() & 0o077 != 0 {
-        return refuse("it is open to other users (chmod 700 mends it)");
+    if found.mode() & not != 0 {
+        return refuse(open);
     }
     Ok(())
 }

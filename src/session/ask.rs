@@ -8,8 +8,8 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
-use super::keeper::Next;
 use super::session::{CLOSED, Session};
+use super::slot::Next;
 use super::worker::{Job, Worker};
 use crate::execution::{Interrupt, LiveSender, live_output, shutdown_sink};
 use crate::jupyter::FrameError;

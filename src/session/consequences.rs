@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::keeper::Next;
 use super::restart::GLANCE;
+use super::slot::Next;
 use super::untold::Received;
 use super::worker::Worker;
 use super::{Cell, Policy};

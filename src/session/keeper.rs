@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::Ended;
@@ -16,6 +15,7 @@ use super::late::LateOutput;
 use super::page::{Left, Page};
 use super::restart::Sight;
 use super::session::Shared;
+use super::slot::{Next, NoKernel, Slot};
 use super::starter::Starter;
 use super::untold::{Received, Untold};
 use super::worker::SessionTerms;
@@ -27,33 +27,6 @@ use crate::provisioner::{KernelExit, ProvisionError};
 /// How long an interrupt or a close waits for a kernel that is being started; forking takes a few
 /// milliseconds, so longer means that an interpreter hangs.
 const START_PATIENCE: Duration = Duration::from_secs(1);
-/// Bytes kept of what was printed between cells.
-
-#[derive(Debug, Default)]
-pub(super) enum Slot {
-    #[default]
-    Empty,
-    Starting(JoinHandle<Result<Kernel, ProvisionError>>),
-    Ready(Kernel),
-}
-
-/// Why there is no kernel.
-#[derive(Debug)]
-pub(super) enum NoKernel {
-    /// It could not be started.
-    Failed(ProvisionError),
-    /// The cell was interrupted, and starting takes long.
-    Interrupted,
-}
-
-/// What becomes of a session whose kernel is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
-    /// The next kernel is started at once.
-    Restart,
-    /// It is started when a cell needs it.
-    Wait,
-}
 
 #[derive(Debug)]
 pub(super) struct Keeper {

@@ -7,7 +7,7 @@
 //! - `registry`: sessions by name; - `session`: the handle; - `cell`: what can be asked for;
 //!   - `request`: a cell that was handed over, and the way to its result; - `shelf`: cells that go on without their caller;
 //! - `ask`: what a front end asks between cells; - `worker`: the task; - `turn`: the turn of one cell; `consequences`: what its end means; - `following`: what its callers change;
-//! - `keeper`: its kernel, and how it is lost; - `restart`: what is seen of the next one;
+//! - `keeper`: its kernel, and how it is lost; - `slot`: what there is of one; - `restart`: what is seen of the next one;
 //! - `renewal`: another one in its place, or none; - `belongings`: what cells leave in a folder that goes with it;
 //! - `idle`: when nobody needs it; - `presence`: who is connected; - `census`: how many there are; - `starter`: new kernels;
 //! - `record`: what a kernel holds; - `report`: what is said of it while a cell runs;
@@ -47,6 +47,7 @@ mod restart;
 mod session;
 mod shelf;
 mod shown;
+mod slot;
 mod starter;
 mod status;
 mod turn;

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::Ended;
-use super::keeper::{Keeper, Slot};
+use super::keeper::Keeper;
 use super::session::collect;
+use super::slot::Slot;
 use crate::execution::{live_output, shutdown_sink};
 use crate::kernel::Death;
 use crate::provisioner::KernelExit;

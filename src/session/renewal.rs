@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::following::Anew;
-use super::keeper::{Keeper, Next, NoKernel, Slot, patiently};
+use super::keeper::{Keeper, patiently};
 use super::late::LateOutput;
+use super::slot::{Next, NoKernel, Slot};
 use super::starter::Variables;
 use crate::environment::Interpreter;
 use crate::execution::{Interrupt, LossReason};

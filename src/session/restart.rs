@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::keeper::{Keeper, Next, Slot, unless_given_up};
+use super::keeper::{Keeper, unless_given_up};
+use super::slot::{Next, Slot};
 use crate::execution::{LossReason, Lost, Successor};
 use crate::output::redact::{Redactor, Rules};
 use crate::provisioner::ProvisionError;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::following::Step;
-use super::keeper::{Next, NoKernel};
+use super::slot::{Next, NoKernel};
 use super::untold::Received;
 use super::worker::Worker;
 use super::{Cell, Policy};

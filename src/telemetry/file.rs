@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::folders::private_folder;
+use crate::folders::own_folder;
 
 /// The size at which a file is put aside, in bytes.
 const MOST_BYTES: u64 = 5 << 20;
@@ -54,7 +54,7 @@ impl LogFile {
         }
         self.open = None;
         if let Some(folder) = self.path.parent() {
-            private_folder(folder)?;
+            own_folder(folder)?;
         }
         let file = open(&self.path)?;
         let found = file.metadata()?;
@@ -152,8 +152,9 @@ mod tests {
 
     #[test]
     fn a_log_is_private_and_put_aside_when_it_is_long() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut log = LogFile::new(folder.path().join("warmcell.log"));
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("logs");
+        let mut log = LogFile::new(folder.join("warmcell.log"));
         let line = vec![b'x'; 1 << 20];
         for _ in 0..26 {
             log.write_line(&line).unwrap();
@@ -165,8 +166,8 @@ mod tests {
             ("warmcell.log.3", 5),
         ];
         let expected = expected.map(|(name, size)| (name.to_owned(), size));
-        assert_eq!(sizes(folder.path()), expected);
-        let mode = fs::metadata(folder.path()).unwrap().permissions().mode();
+        assert_eq!(sizes(&folder), expected);
+        let mode = fs::metadata(&folder).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
     }
 
@@ -199,6 +200,22 @@ mod tests {
         lines.sort_unstable();
         expected.sort_unstable();
         assert!(lines == expected, "{} lines of 12,000", lines.len());
+    }
+
+    /// The other system has its logs there too, and may have made it.
+    #[test]
+    fn a_folder_that_others_can_read_will_do_and_one_that_they_can_write_will_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let set = |mode| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode));
+        let path = folder.path().join(LOG_FILE);
+        set(0o755).unwrap();
+        LogFile::new(path.clone()).write_line(b"a\n").unwrap();
+        for mode in [0o777, 0o775, 0o757] {
+            set(mode).unwrap();
+            let error = LogFile::new(path.clone()).write_line(b"b\n").unwrap_err();
+            assert!(error.to_string().contains("chmod go-w"), "{error}");
+        }
+        assert_eq!(fs::read(&path).unwrap(), b"a\n");
     }
 
     #[test]
