@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Cell;
-use crate::config::{Caller, Mode};
+use crate::config::{Caller, Mode, Settings};
 use crate::environment::{Interpreter, candidates};
 use crate::execution::{How, LossReason};
 use crate::words::agreeing;
@@ -27,6 +27,22 @@ const MOST_TOLD: usize = 64;
 /// Ways to name one interpreter that are remembered.
 const MOST_KNOWN: usize = 16;
 
+/// What a manager's configuration says of the kernels of callers who say nothing of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Configured {
+    pub(super) mode: Mode,
+    pub(super) python: Option<PathBuf>,
+}
+
+impl Configured {
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self {
+            mode: settings.mode,
+            python: settings.python.clone(),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Following {
     /// The caller whose environment, mask, limits and interpreter the session's kernels have.
@@ -35,6 +51,8 @@ pub(super) struct Following {
     latest: Arc<Caller>,
     /// The mode of the session's kernels.
     mode: Mode,
+    /// What was configured when they were started.
+    configured: Configured,
     /// Other names of the interpreter in force.
     known: Vec<PathBuf>,
     /// What was told of other callers' variables.
@@ -70,6 +88,10 @@ pub(super) struct Anew {
     pub(super) mode: Mode,
     /// Whether another mode than before was asked for.
     pub(super) other_mode: bool,
+    /// What is configured now.
+    pub(super) configured: Configured,
+    /// Whether nobody has asked, and only the configuration is another one.
+    pub(super) by_configuration: bool,
 }
 
 impl Step {
@@ -93,13 +115,14 @@ impl Step {
 
 impl Following {
     /// Follows the first caller; its kernels have this mode.
-    pub(super) fn new(first: &Caller, mode: Mode) -> Self {
+    pub(super) fn new(first: &Caller, mode: Mode, configured: Configured) -> Self {
         let first = Arc::new(first.clone());
         Self {
             latest: Arc::clone(&first),
             known: named_python(&first).into_iter().collect(),
             origin: first,
             mode,
+            configured,
             told: Vec::new(),
         }
     }
@@ -112,17 +135,22 @@ impl Following {
         cell: &Cell,
         place: &Path,
         interpreter: Option<&Interpreter>,
+        configured: &Configured,
     ) -> Step {
         let caller = cell
             .caller
             .as_ref()
             .filter(|caller| !Arc::ptr_eq(caller, &self.latest) && ***caller != *self.latest);
-        if caller.is_none() && cell.directory.is_none() && !cell.reset {
+        let unchanged = *configured == self.configured;
+        if caller.is_none() && cell.directory.is_none() && !cell.reset && unchanged {
             return Step::default();
         }
         let here = cell.caller.as_ref().unwrap_or(&self.latest);
-        let wanted = cell.caller.as_ref().and_then(|caller| caller.mode);
-        let mode = wanted.unwrap_or(self.mode);
+        let mode = self.mode_of(cell, configured);
+        let other_python = configured.python != self.configured.python
+            && self.origin.python.is_none()
+            && self.origin.kernel.is_none()
+            && here.python.is_none();
         let other_mode = mode != self.mode;
         let named = cell.directory.as_ref().map(|named| here.cwd.join(named));
         let directory = named
@@ -137,7 +165,8 @@ impl Following {
             let wanted = named
                 .or_else(|| cell.caller.as_ref().map(|caller| caller.cwd.clone()))
                 .unwrap_or_else(|| place.to_owned());
-            let same = wanted == place && !other_mode && is_alike(&owner, &self.origin);
+            let same =
+                wanted == place && !other_mode && !other_python && is_alike(&owner, &self.origin);
             (!same).then_some(Anew {
                 reason: LossReason::Reset,
                 caller: owner,
@@ -146,6 +175,8 @@ impl Following {
                 kernel: None,
                 mode,
                 other_mode,
+                configured: configured.clone(),
+                by_configuration: false,
             })
         } else if let Some(kernel) = self.other_kernel(caller) {
             Some(Anew {
@@ -156,8 +187,10 @@ impl Following {
                 kernel: Some(kernel),
                 mode,
                 other_mode,
+                configured: configured.clone(),
+                by_configuration: false,
             })
-        } else if other_mode {
+        } else if other_mode || other_python {
             let owner = self.owner_of_reset(Some(here));
             Some(Anew {
                 reason: LossReason::Replaced,
@@ -167,6 +200,8 @@ impl Following {
                 kernel: None,
                 mode,
                 other_mode,
+                configured: configured.clone(),
+                by_configuration: here.mode.is_none() || !other_mode,
             })
         } else {
             let python = caller.and_then(|caller| named_python(caller));
@@ -184,6 +219,8 @@ impl Following {
                 kernel: None,
                 mode,
                 other_mode,
+                configured: configured.clone(),
+                by_configuration: false,
             })
         };
         Step {
@@ -194,16 +231,23 @@ impl Following {
     }
 
     /// Why a cell cannot run where it is to: in strict mode a kernel has a place of its own.
-    pub(super) fn misplaced(&self, cell: &Cell) -> Option<String> {
+    pub(super) fn misplaced(&self, cell: &Cell, configured: &Configured) -> Option<String> {
         let directory = cell.directory.as_ref()?;
-        let wanted = cell.caller.as_ref().and_then(|caller| caller.mode);
-        (wanted.unwrap_or(self.mode) == Mode::Strict).then(|| {
+        (self.mode_of(cell, configured) == Mode::Strict).then(|| {
             format!(
                 "in strict mode a kernel has an empty folder of its own, and cannot be sent to {} \
                  (`caller.directory`); leave that out, or ask for mode project (`caller.mode`)",
                 directory.display()
             )
         })
+    }
+
+    /// The mode of the kernel that a cell is to have.
+    fn mode_of(&self, cell: &Cell, configured: &Configured) -> Mode {
+        let wanted = cell.caller.as_ref().and_then(|caller| caller.mode);
+        // Another configuration counts for kernels that have their mode of it.
+        let of_it = self.origin.mode.is_none() && configured.mode != self.configured.mode;
+        wanted.unwrap_or(if of_it { configured.mode } else { self.mode })
     }
 
     /// Where the caller of a cell is.
@@ -232,6 +276,7 @@ impl Following {
 
     /// What was named turned out to be the interpreter in force.
     pub(super) fn is_the_same(&mut self, anew: Anew) {
+        self.configured = anew.configured;
         self.known.truncate(MOST_KNOWN - 1);
         self.known.extend(anew.python);
     }
@@ -241,6 +286,7 @@ impl Following {
         self.known = named_python(&anew.caller).into_iter().collect();
         self.told.clear();
         self.mode = anew.mode;
+        self.configured = anew.configured;
         self.origin = anew.caller;
     }
 

@@ -21,13 +21,13 @@ fn by(caller: &Arc<Caller>) -> Cell {
 }
 
 fn step(following: &Following, cell: &Cell) -> Step {
-    following.step(cell, Path::new("/place"), None)
+    following.step(cell, Path::new("/place"), None, &Configured::default())
 }
 
 #[test]
 fn the_same_caller_in_the_same_place_wants_nothing() {
     let first = caller(&[("PATH", "/bin")], "/a");
-    let following = Following::new(&first, Mode::Project);
+    let following = Following::new(&first, Mode::Project, Configured::default());
     for cell in [
         Cell::new("1"),
         by(&first),
@@ -40,7 +40,7 @@ fn the_same_caller_in_the_same_place_wants_nothing() {
 
 #[test]
 fn the_kernel_goes_where_the_caller_is_or_says() {
-    let mut following = Following::new(&caller(&[], "/a"), Mode::Project);
+    let mut following = Following::new(&caller(&[], "/a"), Mode::Project, Configured::default());
     let wants = |following: &Following, cell: &Cell| step(following, cell).directory;
     let (there, back) = (by(&caller(&[], "/b")), by(&caller(&[], "/a")));
     assert_eq!(wants(&following, &back), None);
@@ -65,7 +65,7 @@ fn the_kernel_goes_where_the_caller_is_or_says() {
 #[test]
 fn what_is_not_in_force_is_told_once_for_each_value() {
     let first = caller(&[("VIRTUAL_ENV", "/one"), ("PATH", "/bin")], "/a");
-    let mut following = Following::new(&first, Mode::Project);
+    let mut following = Following::new(&first, Mode::Project, Configured::default());
     let mut told = |variables: &[(&str, &str)]| {
         let step = step(&following, &by(&caller(variables, "/a")));
         following.followed(step)
@@ -119,7 +119,11 @@ fn of_another_path_it_is_told_what_it_has_and_what_it_lacks() {
             "PATH (this caller also has /1, /2, /3 and 2 more, and lacks /a, /b and /c)",
         ),
     ] {
-        let mut following = Following::new(&caller(&[("PATH", "/a:/b:/c")], "/a"), Mode::Project);
+        let mut following = Following::new(
+            &caller(&[("PATH", "/a:/b:/c")], "/a"),
+            Mode::Project,
+            Configured::default(),
+        );
         let step = step(&following, &by(&caller(&[("PATH", theirs)], "/a")));
         let told = following.followed(step).unwrap();
         assert!(told.contains(words), "{told}");
@@ -134,7 +138,7 @@ fn an_interpreter_that_is_named_counts_if_it_is_another() {
         caller.python = Some(python.into());
         by(&Arc::new(caller))
     };
-    let mut following = Following::new(&caller(&[], "/a"), Mode::Project);
+    let mut following = Following::new(&caller(&[], "/a"), Mode::Project, Configured::default());
     let interpreter = Interpreter {
         executable: "/p/python".into(),
         version: "3.13.0".into(),
@@ -142,7 +146,12 @@ fn an_interpreter_that_is_named_counts_if_it_is_another() {
     };
     let wants = |following: &Following, cell: &Cell| {
         following
-            .step(cell, Path::new("/place"), Some(&interpreter))
+            .step(
+                cell,
+                Path::new("/place"),
+                Some(&interpreter),
+                &Configured::default(),
+            )
             .anew
     };
     assert!(wants(&following, &named("/p/python")).is_none());
@@ -159,7 +168,7 @@ fn an_interpreter_that_is_named_counts_if_it_is_another() {
 #[test]
 fn a_reset_takes_all_from_its_caller() {
     let first = caller(&[("A", "1")], "/place");
-    let following = Following::new(&first, Mode::Project);
+    let following = Following::new(&first, Mode::Project, Configured::default());
     let anew = |cell: Cell| step(&following, &cell.reset()).anew;
     assert!(anew(Cell::new("1")).is_none() && anew(by(&first)).is_none());
     let elsewhere = anew(by(&caller(&[("A", "1")], "/b"))).unwrap();
@@ -175,7 +184,11 @@ fn a_reset_takes_all_from_its_caller() {
 
 #[test]
 fn who_says_nothing_of_an_environment_is_told_of_no_difference() {
-    let mut following = Following::new(&caller(&[("PATH", "/bin")], "/a"), Mode::Project);
+    let mut following = Following::new(
+        &caller(&[("PATH", "/bin")], "/a"),
+        Mode::Project,
+        Configured::default(),
+    );
     let went = step(&following, &by(&caller(&[], "/b")));
     assert_eq!(went.directory.as_deref(), Some(Path::new("/b")));
     assert_eq!(following.followed(went), None);
@@ -190,7 +203,7 @@ fn who_says_nothing_of_an_environment_is_told_of_no_difference() {
 #[test]
 fn another_mode_that_is_asked_for_is_another_kernel() {
     let first = caller(&[], "/a");
-    let mut following = Following::new(&first, Mode::Project);
+    let mut following = Following::new(&first, Mode::Project, Configured::default());
     let wants = |cwd: &str, mode| {
         by(&Arc::new(Caller {
             mode,
@@ -228,19 +241,25 @@ fn another_mode_that_is_asked_for_is_another_kernel() {
 
 #[test]
 fn a_place_that_is_named_and_strict_mode_do_not_go_together() {
-    let following = Following::new(&caller(&[], "/a"), Mode::Strict);
+    let following = Following::new(&caller(&[], "/a"), Mode::Strict, Configured::default());
     let cell = by(&caller(&[], "/a")).directory("/b");
-    let told = following.misplaced(&cell).unwrap();
+    let told = following.misplaced(&cell, &Configured::default()).unwrap();
     assert!(
         told.contains("/b") && told.contains("`caller.mode`"),
         "{told}"
     );
-    assert_eq!(following.misplaced(&by(&caller(&[], "/b"))), None);
+    assert_eq!(
+        following.misplaced(&by(&caller(&[], "/b")), &Configured::default()),
+        None
+    );
     let project = Arc::new(Caller {
         mode: Some(Mode::Project),
         ..Caller::clone(&caller(&[], "/a"))
     });
-    assert_eq!(following.misplaced(&by(&project).directory("/b")), None);
+    assert_eq!(
+        following.misplaced(&by(&project).directory("/b"), &Configured::default()),
+        None
+    );
 }
 
 #[test]
@@ -254,7 +273,7 @@ fn what_is_named_in_vain_is_told_by_its_name_alone() {
         })
     };
     let first = with(&[("A", "1"), ("B", "2")]);
-    let mut following = Following::new(&first, Mode::Project);
+    let mut following = Following::new(&first, Mode::Project, Configured::default());
     let mut told = |who: &Arc<Caller>| {
         let step = step(&following, &by(who));
         following.followed(step)
@@ -271,4 +290,53 @@ fn what_is_named_in_vain_is_told_by_its_name_alone() {
     // A reset takes it.
     let reset = step(&following, &by(&again).reset());
     assert_eq!(reset.anew.unwrap().reason, LossReason::Reset);
+}
+
+#[test]
+fn another_configuration_replaces_kernels_that_have_theirs_of_it() {
+    let first = caller(&[], "/a");
+    let mut following = Following::new(&first, Mode::Project, Configured::default());
+    let python = Configured {
+        python: Some("/opt/python".into()),
+        ..Configured::default()
+    };
+    let strict = Configured {
+        mode: Mode::Strict,
+        ..python.clone()
+    };
+    let wants = |following: &Following, cell: &Cell, configured: &Configured| {
+        let anew = following
+            .step(cell, Path::new("/place"), None, configured)
+            .anew?;
+        Some((anew.reason, anew.by_configuration, anew.mode))
+    };
+    let replaced = |mode| Some((LossReason::Replaced, true, mode));
+    assert_eq!(wants(&following, &by(&first), &Configured::default()), None);
+    assert_eq!(
+        wants(&following, &by(&first), &python),
+        replaced(Mode::Project)
+    );
+    assert_eq!(
+        wants(&following, &by(&first), &strict),
+        replaced(Mode::Strict)
+    );
+    // What a caller names itself is not the configuration's.
+    let mut naming = Caller::clone(&first);
+    naming.mode = Some(Mode::Project);
+    naming.python = Some("/usr/bin/python3".into());
+    let naming = Arc::new(naming);
+    let asked = wants(&following, &by(&naming), &strict);
+    assert_eq!(asked, Some((LossReason::Replaced, false, Mode::Project)));
+    let of_its_own = Following::new(&naming, Mode::Project, Configured::default());
+    assert_eq!(wants(&of_its_own, &by(&first), &strict), None);
+    // Once.
+    let anew = following
+        .step(&by(&first), Path::new("/place"), None, &strict)
+        .anew;
+    following.taken_over(anew.unwrap());
+    assert_eq!(wants(&following, &by(&first), &strict), None);
+    assert_eq!(
+        wants(&following, &by(&first), &python),
+        replaced(Mode::Project)
+    );
 }

@@ -14,7 +14,7 @@ use tracing::Instrument as _;
 use super::ask::WAITING_QUESTIONS;
 use super::census::Census;
 use super::event::EventLog;
-use super::following::Following;
+use super::following::{Configured, Following};
 use super::ledger::Ledger;
 use super::page::Page;
 use super::presence::Presence;
@@ -242,8 +242,7 @@ impl Registry {
             sources: Arc::clone(&self.sources),
             limits: settings.kernel_limits.clone(),
             passed: settings.passed_variables.clone(),
-            python: settings.python.clone(),
-            mode: settings.mode,
+            configured: Configured::of(&settings),
             scratch: Arc::clone(&self.scratch),
         };
         let starter = Starter::new(means, caller);
@@ -276,7 +275,7 @@ impl Registry {
         let (jobs, job_queue) = mpsc::channel(QUEUED_CELLS);
         let (controls, control_queue) = mpsc::channel(WAITING_CONTROLS);
         let sockets = Arc::clone(&self.sockets);
-        let following = Following::new(caller, starter_mode);
+        let following = Following::new(caller, starter_mode, Configured::of(&terms.settings));
         let worker = Worker::new(
             Arc::clone(&shared),
             terms,

@@ -42,9 +42,9 @@ impl Keeper {
         anew: &Anew,
         interrupt: &Interrupt,
     ) -> Result<bool, NoKernel> {
-        let starter = self
-            .starter
-            .for_caller(&anew.caller, &anew.place, anew.mode);
+        let starter =
+            self.starter
+                .for_caller(&anew.caller, &anew.place, anew.mode, &anew.configured);
         let mut starting = tokio::spawn(
             starter
                 .clone()
@@ -56,17 +56,22 @@ impl Keeper {
         };
         let kernel = started.map_err(NoKernel::Failed)?;
         let mut detail = anew.reason.word().to_owned();
+        let asked = if anew.by_configuration {
+            "is configured now"
+        } else {
+            "was asked for"
+        };
         if let Some(name) = &anew.kernel {
             detail = format!("{detail}: the kernel {name} was asked for");
         } else if anew.reason == LossReason::Replaced && anew.other_mode {
-            detail = format!("{detail}: mode {} was asked for", anew.mode);
+            detail = format!("{detail}: mode {} {asked}", anew.mode);
         } else if anew.reason == LossReason::Replaced {
             let wanted = kernel.interpreter();
             if self.starter.foreign().is_none() && self.starter.has_interpreter(wanted) {
                 return Ok(false);
             }
             let (version, path) = (&wanted.version, wanted.executable.display());
-            detail = format!("{detail}: Python {version} was asked for, {path}");
+            detail = format!("{detail}: Python {version} {asked}, {path}");
         }
         self.shut_down().await;
         if self.count > 0 {

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::following::Configured;
 use crate::config::{Caller, Had, Mode, ProcessLimits};
 use crate::environment::{
     Candidate, DroppedNames, HIDDEN, Interpreter, Ladder, Source, visible, with_harmless_programs,
@@ -39,7 +40,7 @@ pub(super) struct Starter {
 }
 
 /// With what the kernels of a session are started, whoever wants them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Means {
     pub(super) provisioner: Arc<dyn Provisioner>,
     pub(super) budget: Arc<FrameBudget>,
@@ -51,10 +52,8 @@ pub(super) struct Means {
     pub(super) limits: Option<ProcessLimits>,
     /// Variables that pass because they were named.
     pub(super) passed: Vec<String>,
-    /// The Python of callers who name none.
-    pub(super) python: Option<PathBuf>,
-    /// The mode of callers who name none.
-    pub(super) mode: Mode,
+    /// Mode and Python of callers who name none.
+    pub(super) configured: Configured,
     /// Working directories for kernels that have one of their own.
     pub(super) scratch: Arc<Scratch>,
 }
@@ -147,13 +146,26 @@ fn hidden_text(caller: &Caller) -> &str {
 impl Starter {
     /// Kernels as this caller wants them, in its directory.
     pub(super) fn new(means: Means, caller: &Caller) -> Self {
-        let mode = caller.mode.unwrap_or(means.mode);
+        let mode = caller.mode.unwrap_or(means.configured.mode);
         Self::with(Arc::new(means), caller, &caller.cwd, mode)
     }
 
     /// Kernels of the same session as another caller wants them, in this place.
-    pub(super) fn for_caller(&self, caller: &Caller, place: &Path, mode: Mode) -> Self {
-        Self::with(Arc::clone(&self.means), caller, place, mode)
+    pub(super) fn for_caller(
+        &self,
+        caller: &Caller,
+        place: &Path,
+        mode: Mode,
+        configured: &Configured,
+    ) -> Self {
+        let mut means = Arc::clone(&self.means);
+        if means.configured != *configured {
+            means = Arc::new(Means {
+                configured: configured.clone(),
+                ..Means::clone(&means)
+            });
+        }
+        Self::with(means, caller, place, mode)
     }
 
     fn with(means: Arc<Means>, caller: &Caller, place: &Path, mode: Mode) -> Self {
@@ -164,7 +176,7 @@ impl Starter {
             &means.tool_variables,
             &means.sources.folder(),
         );
-        let ladder = Ladder::of(caller, means.python.as_deref(), mode).in_place(place);
+        let ladder = Ladder::of(caller, means.configured.python.as_deref(), mode).in_place(place);
         Self {
             request: KernelRequest {
                 candidates: ladder.candidates(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::following::Step;
+use super::following::{Configured, Step};
 use super::slot::{Next, NoKernel};
 use super::untold::Received;
 use super::worker::Worker;
@@ -26,7 +26,8 @@ impl Worker {
         received: &Arc<Received>,
     ) -> Outcome {
         self.keeper.notice_trouble();
-        if let Some(sentence) = self.following.misplaced(cell) {
+        let configured = Configured::of(&self.terms.settings);
+        if let Some(sentence) = self.following.misplaced(cell, &configured) {
             let kernel = self.shared.untouched();
             return Outcome::not_run(ErrorClass::Usage, sentence, kernel);
         }
@@ -34,7 +35,7 @@ impl Worker {
             self.keeper.notice(sentence.clone());
         }
         let (place, interpreter) = (self.keeper.place(), self.keeper.interpreter());
-        let mut step = self.following.step(cell, place, interpreter);
+        let mut step = self.following.step(cell, place, interpreter, &configured);
         if let Err(outcome) = self.prepare(cell, &mut step, interrupt).await {
             return outcome;
         }

@@ -136,3 +136,33 @@ async fn the_level_of_the_log_is_that_of_the_file() {
     home.assert_nothing_left().await;
     quiet.assert_nothing_left().await;
 }
+
+/// Whoever edits what kernels are to be gets such a kernel, and is told what it has cost.
+#[tokio::test]
+async fn another_mode_or_python_in_the_file_replaces_the_kernel_and_says_so() {
+    let home = Home::new();
+    home.json("a", "x = 1");
+    write(&home, "code_execution: {mode: strict}");
+    let result = home.json("a", "import os\nos.listdir()");
+    assert_eq!(result["result"], "[]", "{result}");
+    let output = result["output"].as_str().unwrap();
+    assert!(
+        output.starts_with("[new kernel: the previous one was lost (replaced: mode strict is configured now); gone: x]"),
+        "{output}"
+    );
+    assert_eq!(result["kernel"]["reason"], "replaced");
+    assert_eq!(home.json("a", "1")["kernel"]["state"], "kept", "once");
+    // What was asked for by name is not the file's.
+    home.run(&["exec", "-s", "b", "--mode", "project", "y = 1"]);
+    write(&home, "code_execution: {mode: project}");
+    assert_eq!(home.json("b", "y")["result"], "1");
+    let pythons = crate::support::pythons();
+    let (version, python) = &pythons[0];
+    write(
+        &home,
+        &format!("code_execution: {{python: {}}}", python.display()),
+    );
+    let result = home.json("a", "import sys\n'%d.%d' % sys.version_info[:2]");
+    assert_eq!(result["result"], format!("'{version}'"), "{result}");
+    home.end().await;
+}
