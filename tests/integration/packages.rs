@@ -9,7 +9,7 @@ use warmcell::session::{Cell, Session};
 use crate::conformance::suites;
 use crate::kernel_kit::{Kernel, Message};
 use crate::messages_kit::{Seen, show, show_cell};
-use crate::support::{Manager, assert_shows, on_each_python, run};
+use crate::support::{Manager, assert_shows, assert_shows_files, on_each_python, run};
 
 /// IPython as far as it shows something, in the shape of IPython 9 and of IPython 7.
 const IPYTHON: &str = r#"
@@ -175,7 +175,7 @@ async fn figures_of_matplotlib_are_pictures() {
         assert_shows(&run(session, &prepare).await, "", version);
         let code = "import matplotlib.pyplot as plt\nfig = plt.figure()\nplt.plot()\nfig";
         let (outcome, seen) = show(session, code).await;
-        assert_shows(&outcome, "<Figure with 1 Axes>", version);
+        assert_shows_files(&outcome, "<Figure with 1 Axes>", 1, version);
         assert_eq!(shown(&seen), [(Result, picture(2))], "{version}");
         // Nothing is drawn in it.
         let (_, seen) = show(session, "display(plt.Figure())").await;
@@ -184,9 +184,10 @@ async fn figures_of_matplotlib_are_pictures() {
         // All that are open, and then none is.
         let code = "assert plt.show.__doc__ == 'Theirs.'\nplt.figure(); plt.plot(); plt.plot()\nplt.show()\nplt.get_fignums()";
         let (outcome, seen) = show(session, code).await;
-        assert_shows(
+        assert_shows_files(
             &outcome,
             "<Figure with 1 Axes>\n<Figure with 2 Axes>\n[]",
+            2,
             version,
         );
         assert_eq!(
@@ -198,7 +199,7 @@ async fn figures_of_matplotlib_are_pictures() {
         let (_, seen) = show(session, "plt.plot()").await;
         assert_eq!(seen, [], "{version}");
         let (outcome, seen) = in_notebook(session, "plt.plot(); print('a'); 7").await;
-        assert_shows(&outcome, "a\n<Figure with 2 Axes>\n7", version);
+        assert_shows_files(&outcome, "a\n<Figure with 2 Axes>\n7", 1, version);
         let kinds = [Seen::Out("a\n".to_owned()), Seen::Value("7".to_owned())];
         assert_eq!(seen[..2], kinds, "{version}");
         assert_eq!(shown(&seen), [(Display, picture(3))], "{version}");
@@ -406,11 +407,11 @@ async fn matplotlib_itself_shows_pictures() {
             .count()
         };
         let (outcome, seen) = show(session, code).await;
-        assert_shows(&outcome, "<Figure size 640x480 with 1 Axes>\n", "show()");
+        assert_shows_files(&outcome, "<Figure size 640x480 with 1 Axes>\n", 1, "show()");
         assert_eq!(png(&seen), 1);
         let code = "fig, axes = plt.subplots()\nfig";
         let (outcome, seen) = in_notebook(session, code).await;
-        assert_shows(&outcome, "<Figure size 640x480 with 1 Axes>", "a value");
+        assert_shows_files(&outcome, "<Figure size 640x480 with 1 Axes>", 1, "a value");
         assert_eq!(png(&seen), 1);
         let (_, seen) = in_notebook(session, "_ = plt.plot([3, 4])").await;
         assert_eq!(png(&seen), 1);

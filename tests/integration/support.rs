@@ -322,6 +322,27 @@ pub fn assert_shows(outcome: &Outcome, output: &str, what: &str) {
     assert_eq!(outcome.exit_code, 0, "{what}");
 }
 
+/// As [`assert_shows`], of a cell that has shown what became files: a line for each follows.
+pub fn assert_shows_files(outcome: &Outcome, output: &str, files: usize, what: &str) {
+    assert_eq!(outcome.artifacts.len(), files, "{what}: {outcome:?}");
+    let mut expected = output.to_owned();
+    for file in &outcome.artifacts {
+        if !expected.ends_with('\n') {
+            expected.push('\n');
+        }
+        expected += &format!("[{}, ", file.mime);
+        let digits = file.bytes.to_string();
+        for (index, digit) in digits.chars().enumerate() {
+            if index > 0 && (digits.len() - index).is_multiple_of(3) {
+                expected.push(',');
+            }
+            expected.push(digit);
+        }
+        expected += &format!(" bytes: {}]", file.path);
+    }
+    assert_shows(outcome, &expected, what);
+}
+
 /// Waits for all of them together.
 async fn all(futures: impl Iterator<Item = impl Future<Output = ()>>) {
     let mut futures: Vec<_> = futures.map(|future| (Box::pin(future), false)).collect();

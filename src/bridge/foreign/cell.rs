@@ -103,6 +103,8 @@ pub(super) struct Running {
     /// The id of the request that runs the code.
     pub(super) id: String,
     pub(super) reply: Option<ExecuteReply>,
+    /// What the reply would have a front end show, as frames: after all that was published.
+    pub(super) pages: Vec<Vec<u8>>,
     pub(super) is_idle: bool,
     /// A reply has come that is nobody's.
     has_strayed: bool,
@@ -139,6 +141,7 @@ impl Running {
             waits_for: id.clone(),
             id,
             reply: None,
+            pages: Vec::new(),
             is_idle: false,
             has_strayed: false,
             interrupts: Interrupts::default(),

@@ -121,7 +121,7 @@ impl Bridge {
                 for page in payload::pages(content) {
                     let shown = shown::frame("display_data", page, &running.header);
                     if let Passed::Frame(frame) = shown {
-                        self.outlet.show(frame);
+                        running.pages.push(frame);
                     }
                 }
                 running.replied(content)?;
@@ -169,6 +169,9 @@ impl Bridge {
                 }
             }
             Next::Tell => {
+                for page in running.pages.drain(..) {
+                    self.outlet.show(page);
+                }
                 if let Some(reply) = running.reply.take() {
                     let told = self.told();
                     self.tell(told::reply(&reply, told));
