@@ -330,15 +330,15 @@ pub fn assert_shows_files(outcome: &Outcome, output: &str, files: usize, what: &
         if !expected.ends_with('\n') {
             expected.push('\n');
         }
-        expected += &format!("[{}, ", file.mime);
         let digits = file.bytes.to_string();
-        for (index, digit) in digits.chars().enumerate() {
-            if index > 0 && (digits.len() - index).is_multiple_of(3) {
-                expected.push(',');
-            }
-            expected.push(digit);
-        }
-        expected += &format!(" bytes: {}]", file.path);
+        let groups: Vec<&str> = digits
+            .as_bytes()
+            .rchunks(3)
+            .rev()
+            .map(|group| std::str::from_utf8(group).unwrap())
+            .collect();
+        let bytes = groups.join(",");
+        expected.extend(["[", &file.mime, ", ", &bytes, " bytes: ", &file.path, "]"]);
     }
     assert_shows(outcome, &expected, what);
 }
