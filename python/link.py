@@ -99,16 +99,44 @@ def exact(text: str) -> str:
 
 
 def cut(text: str, limit: int = 50_000) -> str:
-    """The text within a limit of bytes: the first 40 % and the last 60 %, a notice between."""
+    """The text within a limit of bytes: the first 40 % and the last 60 %, a notice between.
+
+    Who reads it masks secrets in both parts, so none is cut in two: a word stays whole or goes, and
+    so does a key in its armour.
+    """
     if len(text) * 4 <= limit:
         return text
     data = without_surrogates(text).encode()
     if len(data) <= limit:
         return text
-    head = data[: limit * 4 // 10].decode("utf-8", "ignore")
-    tail = data[-(limit * 6 // 10) :].decode("utf-8", "ignore")
+    head = _to_a_word(data[: limit * 4 // 10]).decode("utf-8", "ignore")
+    tail = _from_a_word(data[-(limit * 6 // 10) :]).decode("utf-8", "ignore")
     omitted = len(data) - len(head.encode()) - len(tail.encode())
     return f"{head}\n... [{omitted:,} bytes omitted out of {len(data):,}] ...\n{tail}"
+
+
+# Within so many bytes a secret has its end.
+_LONGEST_SECRET = 8_192
+
+
+def _to_a_word(head: bytes) -> bytes:
+    """Without the word, or the key, at its end that may go on."""
+    begin = head.rfind(b"-----BEGIN ", -_LONGEST_SECRET)
+    if begin >= 0 and head.find(b"-----END ", begin) < 0:
+        return head[:begin]
+    space = max(head.rfind(it, -_LONGEST_SECRET) for it in (b" ", b"\n"))
+    return head[: space + 1] if space >= 0 else head
+
+
+def _from_a_word(tail: bytes) -> bytes:
+    """Without the rest of a word, or of a key, at its beginning."""
+    end = tail.find(b"-----END ", 0, _LONGEST_SECRET)
+    if end >= 0 and tail.find(b"-----BEGIN ", 0, end) < 0:
+        close = tail.find(b"-----", end + 9, end + 200)
+        return tail[close + 5 if close >= 0 else end + 9 :]
+    found = [tail.find(it, 0, _LONGEST_SECRET) for it in (b" ", b"\n")]
+    spaces = [at for at in found if at >= 0]
+    return tail[min(spaces) :] if spaces else tail
 
 
 class LinkLost(Exception):

@@ -31,6 +31,8 @@ use crate::process::{
 /// By which everything is known again that a kernel starts. Kernels of ours drop variables that they do not
 /// know, but for those of this family.
 const MARK: &str = "XDG_WARMCELL_CHECK";
+/// How long what a killed kernel has left may take to end by itself: a forkserver removes its folder.
+const OWN_END: Duration = Duration::from_millis(300);
 /// How long a kernel that was killed may take to be gone.
 const GONE: Duration = Duration::from_secs(5);
 /// How long an answer is waited for before it is asked again: what is published before a subscription
@@ -250,6 +252,7 @@ impl Subject {
         process.kill();
         drop(timeout(GONE, process.ended()).await);
         drop(process);
+        drop(self.left(OWN_END).await);
         self.sweep().await;
     }
 
@@ -266,6 +269,7 @@ impl Subject {
         for kernel in &self.started {
             drop(timeout(GONE, kernel.ended()).await);
         }
+        drop(self.left(OWN_END).await);
         self.sweep().await;
         self.readers.abort_all();
         let work = self.work;

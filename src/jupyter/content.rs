@@ -124,8 +124,11 @@ pub struct ExecuteReply {
 impl ExecuteReply {
     /// Changes the texts that tell how the cell ended: what `change` gives takes the place of each.
     pub fn change_texts(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
+        // What is to be found in it may go over several lines.
+        if let Some(changed) = change(&self.traceback.join("\n")) {
+            self.traceback = changed.split('\n').map(str::to_owned).collect();
+        }
         let mut texts = vec![&mut self.ename, &mut self.evalue];
-        texts.extend(&mut self.traceback);
         texts.extend(&mut self.user_expressions);
         if let Some(report) = &mut self.warmcell {
             if let Some(error) = &mut report.error {

@@ -264,3 +264,45 @@ fn the_command_line_masks_and_says_so_unless_it_is_told_not_to() {
             .success()
     );
 }
+
+/// What is too long is cut before it is masked: never in the middle of what would be.
+#[tokio::test]
+async fn no_secret_is_cut_in_two() {
+    let manager = Manager::start().await;
+    let session = manager.session("cut");
+    let key = "import os\nimport hashlib; lines = [hashlib.sha256(b'%d' % n).hexdigest() for n in range(25)]
+key = '-----BEGIN RSA ' + 'PRIVATE KEY-----\\n' + '\\n'.join(lines) + '\\n-----END RSA ' + 'PRIVATE KEY-----'
+class Shown:
+    def __init__(self, text): self.text = text
+    def __repr__(self): return self.text";
+    run(&session, &format!("{TOKEN}{key}")).await;
+    for before in [19_000, 20_000, 20_900] {
+        for after in [29_000, 29_300, 30_200] {
+            let text = format!("'a ' * ({before} // 2) + key + ' b' * ({after} // 2)");
+            for code in [
+                format!("Shown({text})"),
+                format!("display(Shown({text}))"),
+                format!("raise ValueError({text})"),
+            ] {
+                let outcome = run(&session, &code).await;
+                let told = format!("{outcome:?}");
+                // A piece of each line of the key.
+                let lines = run(&session, "[it[20:60] for it in lines]").await.output;
+                for line in lines.split('\'').filter(|it| it.len() == 40) {
+                    assert!(!told.contains(line), "{code}: {line}");
+                }
+            }
+        }
+    }
+    for code in [
+        "raise ValueError(('z ' + t + ' ') * 15_000)",
+        "Shown(('z ' + t + ' ') * 15_000)",
+    ] {
+        let outcome = run(&session, code).await;
+        let left = outcome.output.replace(MASKED, "");
+        for piece in ["ghp_", "16C7e42F", "c6912E77", "0c838347A", "e178B4a"] {
+            assert!(!left.contains(piece), "{code}: {piece}");
+        }
+    }
+    manager.end().await;
+}

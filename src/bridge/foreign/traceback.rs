@@ -23,6 +23,9 @@ pub(super) fn plain(text: &str) -> String {
     plain
 }
 
+/// Within so many bytes a secret has its end.
+const LONGEST_SECRET: usize = 8_192;
+
 /// The text within a limit: the first 40 % and the last 60 %, a notice between.
 pub(super) fn cut(text: &str) -> String {
     if text.len() <= MOST_BYTES {
@@ -36,12 +39,45 @@ pub(super) fn cut(text: &str) -> String {
     while !text.is_char_boundary(last) {
         last += 1;
     }
-    let (head, tail) = (text.split_at(first).0, text.split_at(last).1);
-    let omitted = last - first;
+    let head = to_a_word(text.split_at(first).0);
+    let tail = from_a_word(text.split_at(last).1);
+    let omitted = text.len() - head.len() - tail.len();
     format!(
         "{head}\n... [{omitted} bytes omitted out of {}] ...\n{tail}",
         text.len()
     )
+}
+
+/// Without the word, or the key in its armour, at its end: secrets are looked for in both parts, so none is
+/// to be cut in two. As our own kernels do (`python/link.py`).
+fn to_a_word(head: &str) -> &str {
+    let near = head.len().saturating_sub(LONGEST_SECRET);
+    let begin = head.rfind("-----BEGIN ").filter(|at| *at >= near);
+    if let Some(begin) = begin
+        && !head.split_at(begin).1.contains("-----END ")
+    {
+        return head.split_at(begin).0;
+    }
+    match head.rfind([' ', '\n']).filter(|at| *at >= near) {
+        Some(space) => head.split_at(space + 1).0,
+        None => head,
+    }
+}
+
+/// Without the rest of a word, or of a key, at its beginning.
+fn from_a_word(tail: &str) -> &str {
+    let end = tail.find("-----END ").filter(|at| *at < LONGEST_SECRET);
+    if let Some(end) = end
+        && !tail.split_at(end).0.contains("-----BEGIN ")
+    {
+        let rest = tail.split_at(end + "-----END ".len()).1;
+        let close = rest.find("-----").filter(|at| *at < 200);
+        return close.map_or(rest, |close| rest.split_at(close + 5).1);
+    }
+    match tail.find([' ', '\n']).filter(|at| *at < LONGEST_SECRET) {
+        Some(space) => tail.split_at(space).1,
+        None => tail,
+    }
 }
 
 /// The innermost line of a cell in a traceback of IPython's, as in `<cell 3>, line 2`.
